@@ -1,0 +1,1 @@
+"""Other ways to make a Proposal, one file each."""

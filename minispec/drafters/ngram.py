@@ -1,0 +1,56 @@
+"""Prompt lookup: draft by copying what followed the last time.
+
+    ... the king of France said | to | ... the king of France said -> guess "to"
+        `------- match --------'             `----- suffix ------'
+
+Text repeats itself: names, code, quoted questions. Find the longest suffix of the
+prefix that occurred before, and propose what came after its most recent occurrence. No
+model, no cache, next to no cost; where nothing matches, K = 0 and the round is a plain
+target step.
+
+The proposal is chosen, not drawn, so its distribution is one-hot and acceptance happens
+with the target's own probability of the token.
+
+Reference: Saxena 2023, "Prompt Lookup Decoding". Left out: an index of all n-grams, and
+continuing a copy past the end of the prefix.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from minispec.draft import Proposal
+from minispec.randomness import Randomness
+
+
+class NgramDrafter:
+    """Copies from the prefix. It has no state, so there is nothing to roll back."""
+
+    def __init__(self, vocab_size: int, longest: int = 4, shortest: int = 1) -> None:
+        if not 1 <= shortest <= longest:
+            raise ValueError(
+                "n-gram lengths must satisfy 1 <= shortest <= longest, "
+                f"got shortest {shortest} and longest {longest}"
+            )
+        self.vocab_size, self.longest, self.shortest = vocab_size, longest, shortest
+
+    def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
+        tokens = copy_continuation(prefix, gamma, self.longest, self.shortest)
+        return Proposal.certain(tokens, self.vocab_size)
+
+    def rollback(self, length: int) -> None:
+        pass
+
+
+def copy_continuation(
+    prefix: Tensor, gamma: int, longest: int, shortest: int
+) -> Tensor:  # [n] -> [K], K <= gamma
+    """What followed the most recent earlier occurrence of the longest suffix."""
+    for n in range(min(longest, len(prefix) - 1), shortest - 1, -1):
+        # Every window but the last, which is the suffix itself.
+        windows = prefix.unfold(0, n, 1)[:-1]
+        matches = (windows == prefix[-n:]).all(dim=1).nonzero()
+        if len(matches):
+            start = int(matches[-1]) + n
+            return prefix[start : start + gamma]
+    return prefix[:0]

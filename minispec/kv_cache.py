@@ -1,0 +1,85 @@
+"""The KV cache: what attention has already computed about the past, kept.
+
+A transformer's keys and values at position i depend on tokens 0..i only. Once
+computed they never change, so a decoder keeps them and feeds the model new tokens
+alone. One `KVCache` belongs to one model and one sequence (or one batch of equally
+long ones) and is a contiguous block of memory, allocated once:
+
+    slot      0   1   2   3   4   5   6   7          capacity = 8
+    holds     k0  k1  k2  k3  ..  ..  ..  ..         length   = 4
+              `- the past -'  `- free slots
+
+`append` writes behind `length`, `advance` moves `length` on when every layer has
+written, `truncate` moves it back. Nothing is ever cleared: slots at and beyond `length`
+may hold stale rows, which are never read and are overwritten by the next append.
+That is why taking back rejected tokens costs nothing (see `rollback.py`).
+
+Left out: batches whose rows differ in length, paging, and sliding windows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class KVCache:
+    """Keys and values of one model: L layers of [B, H, capacity, D].
+
+    `length` (S) is the number of positions held, the same for every layer and row.
+    """
+
+    def __init__(
+        self,
+        n_layer: int,
+        n_head: int,
+        head_width: int,
+        capacity: int,
+        batch: int = 1,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1 position, got {capacity}")
+        shape = (n_layer, batch, n_head, capacity, head_width)
+        # Zeros, not empty: a stale slot that was NaN would survive being masked, since
+        # 0 * NaN is NaN; ours are never even read, but a reader may print them.
+        self.keys = list(torch.zeros(shape, dtype=dtype, device=device))
+        self.values = list(torch.zeros(shape, dtype=dtype, device=device))
+        self.capacity = capacity
+        self.length = 0
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Write one layer's new rows [B, H, T, D]; return all its rows [B, H, S+T, D].
+
+        `length` does not move until `advance`, since every layer of the same forward
+        pass writes to the same slots.
+        """
+        end = self.length + key.shape[2]
+        if end > self.capacity:
+            raise ValueError(
+                f"the cache holds {self.capacity} positions and {end} are needed: "
+                "allocate a larger one or stop earlier"
+            )
+        keys, values = self.keys[layer], self.values[layer]
+        keys[:, :, self.length : end] = key
+        values[:, :, self.length : end] = value
+        return keys[:, :, :end], values[:, :, :end]
+
+    def advance(self, n_new: int) -> None:
+        """Count `n_new` appended positions as held."""
+        self.length += n_new
+
+    def truncate(self, length: int) -> None:
+        """Hold the first `length` positions only; the rest become free slots."""
+        if not 0 <= length <= self.length:
+            raise ValueError(
+                f"cannot truncate to {length}: the cache holds {self.length} positions"
+            )
+        self.length = length
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes one position takes, all layers, keys and values."""
+        row = self.keys[0][0, :, 0]
+        return 2 * len(self.keys) * row.numel() * row.element_size()

@@ -1,0 +1,62 @@
+"""The one door through which chance enters.
+
+Speculative decoding makes three kinds of random decision: which token the draft
+proposes, how many proposals the target keeps, and which token replaces the first one
+refused. All of them go through a `Randomness`, so that
+
+- a seed fixes a whole decode, and no global generator is ever read or moved;
+- `exactness.py` can put an enumerating source in its place and visit every outcome of
+  the very same code.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Randomness(Protocol):
+    """A source of independent decisions."""
+
+    def sample(self, probs: Tensor) -> int:  # [V] -> a token
+        """Draw an id with these probabilities (float32 or wider, summing to 1)."""
+        ...
+
+    def leading_accepts(self, ratios: Tensor) -> int:  # [K] -> 0..K
+        """Accept i with chance min(1, ratios[i]) until the first refusal; count."""
+        ...
+
+
+class Seeded:
+    """The production source: independent uniforms in [0, 1) with 53 random bits."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        """Without a seed, the operating system's entropy is used."""
+        self._generator = random.Random(seed)
+
+    def sample(self, probs: Tensor) -> int:
+        """Invert the cumulative distribution at a uniform point.
+
+        The id returned is the first whose cumulative mass exceeds the point, so its own
+        mass is positive: a token of probability 0 never comes out. (A kernel such as
+        torch.multinomial has returned such tokens in several releases.) The point lies
+        strictly below the total: u is at most 1 - 2**-53, and such a u times the total
+        rounds to a smaller float64 than the total.
+        """
+        cumulative = probs.double().cumsum(dim=0)
+        point = self._generator.random() * cumulative[-1].item()
+        return int(torch.searchsorted(cumulative, point, right=True))
+
+    def leading_accepts(self, ratios: Tensor) -> int:
+        """Count the leading i with u_i < ratios[i], one fresh u each.
+
+        Strictly less, with u in [0, 1): a ratio of 0 never passes and one of 1 always
+        does.
+        """
+        for i, ratio in enumerate(ratios.tolist()):
+            if not self._generator.random() < ratio:
+                return i
+        return len(ratios)

@@ -1,0 +1,37 @@
+"""2. Parallel verification: what the target thinks of every drafted token, in one pass.
+
+A causal model that is fed prefix + K drafted tokens computes K + 1 distributions that
+matter: one after the prefix, and one after each drafted token. Row i is exactly what the
+target would have computed had it generated the first i drafted tokens itself.
+
+One pass over K + 1 tokens costs little more than over one, because a decoder reads all
+its weights either way and reading is what takes the time (`minispec plan` shows the
+arithmetic). That is where the speed comes from.
+
+Paper: Leviathan, Kalman and Matias 2023, algorithm 1, "run M_p in parallel".
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from minispec.gpt2 import GPT
+from minispec.kv_cache import KVCache
+from minispec.sampling import Sampling, logits_to_probs
+
+
+@torch.inference_mode()
+def verify(
+    target: GPT, cache: KVCache, prefix: Tensor, tokens: Tensor, sampling: Sampling
+) -> Tensor:  # [n], [K] -> [K + 1, V]
+    """The target's distributions after prefix + tokens[:i], for i = 0..K.
+
+    The cache may hold any part of the prefix but its last token; afterwards it holds the
+    prefix and all drafted tokens. Only the K + 1 rows that matter pass through the head.
+    """
+    K = len(tokens)
+    history = torch.cat([prefix, tokens])
+    hidden = target.trunk(history[None, cache.length :], cache)
+    logits = target.head(hidden[:, -(K + 1) :])[0]
+    return logits_to_probs(logits, sampling, history)
