@@ -74,7 +74,7 @@ def acceptance_ratios(
 
 
 def residual(target_row: Tensor, draft_row: Tensor) -> Tensor:  # [V], [V] -> [V]
-    """Where the target wants more mass than the draft gave: norm(max(0, target - draft)).
+    """Where the target wants more than the draft gave: norm(max(0, target - draft)).
 
     Drawing from it after a refusal puts back exactly the mass that acceptance left out
     (Leviathan et al. 2023, appendix A.1).

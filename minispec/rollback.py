@@ -9,9 +9,10 @@ The invariant after every round, for every cache, with a committed prefix of n t
 
     cache.length <= n - 1   and   the cache holds exactly prefix[: cache.length]
 
-At most n - 1, because each model is always fed prefix[cache.length:] and needs one token
-at least to say what follows. It may be less: after a round in which all was accepted the
-draft has not yet seen its own last proposal, and is simply fed two tokens next time.
+At most n - 1, because each model is always fed prefix[cache.length:] and needs one
+token at least to say what follows. It may be less: after a round in which all was
+accepted the draft has not yet seen its own last proposal, and is simply fed two tokens
+next time.
 
 The target is an absolute length. A count of tokens to drop would have to know how far
 each model had run ahead, which differs by model and by round; a length needs neither.

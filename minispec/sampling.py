@@ -28,22 +28,20 @@ class Sampling:
 
     temperature: float = 1.0  # 0 is greedy: all mass on the highest logit
     top_k: int | None = None  # keep the k most probable tokens
-    top_p: float = 1.0  # keep the fewest most probable tokens of mass >= top_p
+    top_p: float = 1.0  # keep the fewest most probable tokens of this mass or more
     min_p: float = 0.0  # keep tokens of at least min_p times the highest probability
     repetition_penalty: float = 1.0  # above 1, tokens already in the text weigh less
     min_length: int = 0  # no EOS until the text, prompt included, is this long
     eos_ids: tuple[int, ...] = ()  # what `min_length` holds back
 
     def __post_init__(self) -> None:
-        finite = math.isfinite(self.temperature)
-        require(finite and self.temperature >= 0, "temperature", "0 or more", self)
+        temperature_fits = 0 <= self.temperature < math.inf
+        require(temperature_fits, "temperature", "0 or more and finite", self)
         require(self.top_k is None or self.top_k >= 1, "top_k", "at least 1", self)
         require(0 < self.top_p <= 1, "top_p", "above 0 and at most 1", self)
         require(0 <= self.min_p <= 1, "min_p", "between 0 and 1", self)
-        penalty = self.repetition_penalty
-        require(
-            math.isfinite(penalty) and penalty > 0, "repetition_penalty", "above 0", self
-        )
+        penalty_fits = 0 < self.repetition_penalty < math.inf
+        require(penalty_fits, "repetition_penalty", "above 0 and finite", self)
 
     def with_min_new_tokens(self, prompt_length: int, n: int) -> Sampling:
         """The same, with no EOS among the first `n` tokens after the prompt."""

@@ -151,7 +151,7 @@ def speculative_round(
     randomness: Randomness,
     sampling: Sampling,
 ) -> Round:
-    """Draft, verify, reject, commit, roll back: at least one token joins `prefix` [n]."""
+    """Draft, verify, reject, commit, roll back: `prefix` [n] gains a token or more."""
     proposal = drafter.propose(prefix, gamma, randomness)
     tokens, draft_probs = proposal.tokens, proposal.draft_probs
     target_probs = verify(target, cache, prefix, tokens, sampling)

@@ -1,7 +1,7 @@
 """When a text ends: at an EOS token, at the budget, or at the end of the context.
 
-A speculative round commits several tokens at once, and any of them may be the last. Both
-decoders therefore hand what they want to commit to the same `Limits.cut`.
+A speculative round commits several tokens at once, and any of them may be the last.
+Both decoders therefore hand what they want to commit to the same `Limits.cut`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ class Limits:
                 f"{n_positions}: shorten the prompt"
             )
         if max_new_tokens < 0:
-            raise ValueError(
-                f"max_new_tokens must be 0 or more, got {max_new_tokens}"
-            )
+            raise ValueError(f"max_new_tokens must be 0 or more, got {max_new_tokens}")
         budget = n_prompt + max_new_tokens
         if budget <= n_positions:
             return cls(budget, "length", frozenset(eos_ids))
@@ -57,9 +55,9 @@ class Limits:
     def cut(
         self, n: int, new: list[int]
     ) -> tuple[tuple[int, ...], FinishReason | None]:
-        """What of `new` may follow n committed tokens, and why the text ends if it does.
+        """What of `new` may follow n committed tokens, and why the text ends there.
 
-        The first EOS is kept and is the last token.
+        The first EOS is kept and is the last token; None means the text goes on.
         """
         new = new[: self.room(n)]
         for i, token in enumerate(new):

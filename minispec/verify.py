@@ -1,8 +1,8 @@
 """2. Parallel verification: what the target thinks of every drafted token, in one pass.
 
 A causal model that is fed prefix + K drafted tokens computes K + 1 distributions that
-matter: one after the prefix, and one after each drafted token. Row i is exactly what the
-target would have computed had it generated the first i drafted tokens itself.
+matter: one after the prefix, and one after each drafted token. Row i is exactly what
+the target would have computed had it generated the first i drafted tokens itself.
 
 One pass over K + 1 tokens costs little more than over one, because a decoder reads all
 its weights either way and reading is what takes the time (`minispec plan` shows the
@@ -27,8 +27,9 @@ def verify(
 ) -> Tensor:  # [n], [K] -> [K + 1, V]
     """The target's distributions after prefix + tokens[:i], for i = 0..K.
 
-    The cache may hold any part of the prefix but its last token; afterwards it holds the
-    prefix and all drafted tokens. Only the K + 1 rows that matter pass through the head.
+    The cache may hold any part of the prefix but its last token; afterwards it holds
+    the prefix and all drafted tokens. Only the K + 1 rows that matter pass through the
+    head.
     """
     K = len(tokens)
     history = torch.cat([prefix, tokens])

@@ -1,0 +1,7 @@
+"""`python -m minispec`."""
+
+import sys
+
+from minispec.cli import main
+
+sys.exit(main())

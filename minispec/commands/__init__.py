@@ -1,0 +1,1 @@
+"""What `python -m minispec COMMAND` does, one file for each command."""

@@ -1,0 +1,51 @@
+"""Loading a draft and a target that belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from minispec import checkpoint
+from minispec.gpt2 import GPT
+from minispec.tokenizer import Tokenizer
+
+SHIPPED = Path(__file__).parents[1] / "weights" / "shakespeare"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target, perhaps a draft, and the vocabulary that both speak."""
+
+    target: GPT
+    draft: GPT | None
+    tokenizer: Tokenizer
+
+
+def load_pair(target: Path, draft: Path | None) -> Pair:
+    """Load both checkpoint folders, in float32.
+
+    Raises ValueError (CheckpointError, TokenizerError) for a folder that is missing or
+    faulty, and for vocabularies that differ: a drafted id must mean the same to both.
+    """
+    model, tokenizer = load_model(target)
+    if draft is None:
+        return Pair(model, None, tokenizer)
+    small, other = load_model(draft)
+    if not tokenizer.same_vocabulary(other):
+        raise ValueError(
+            f"the vocabularies differ: {target} has {tokenizer.vocab_size} tokens and "
+            f"{draft} {other.vocab_size}, or they mean other texts; take a draft that "
+            "was trained with the target's tokenizer"
+        )
+    return Pair(model, small, tokenizer)
+
+
+def load_model(folder: Path) -> tuple[GPT, Tokenizer]:
+    """A model and its tokenizer; padding rows of the vocabulary are left out."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"no such folder: {folder}; give a checkpoint folder (config.json, "
+            "model.safetensors and a vocabulary)"
+        )
+    tokenizer = Tokenizer.from_folder(folder)
+    return checkpoint.load(folder, vocab_size=tokenizer.vocab_size), tokenizer
