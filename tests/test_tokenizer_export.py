@@ -1,0 +1,72 @@
+"""The exported tokenizer gives our ids: in transformers, and in tokenizers itself."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from minispec.tokenizer import EOS, Tokenizer
+from minispec.tokenizer_export import export_tokenizer, merges
+
+PLAY = """ROMEO:
+But, soft! what light through yonder window breaks?
+It is the east, and Juliet is the sun.   Arise, fair sun --
+And kill th' envious moon, we'll say; 'tis 1597 o'clock.
+"""
+# Tokens that are made in one way, in several ways, and by no merge at all.
+MADE = [
+    b"th", b"he", b"the", b" t", b" th", b" the", b"  ", b"   ", b"\n\n", b"an", b"nd",
+    b"and", "é".encode(), "🤗".encode()[:2], "🤗".encode(), b"romeo", b"1597", b"'ll",
+]  # fmt: skip
+
+texts = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(
+    "the and\n 'll 1597 é🤗"
+)))  # fmt: skip
+
+
+def tokenizer_of(tokens: list[bytes], folder: Path) -> Tokenizer:
+    path = folder / "tokenizer.tiktoken"
+    ranked = [*(bytes([b]) for b in range(255, -1, -1)), *tokens]
+    lines = (f"{base64.b64encode(t).decode()} {i}\n" for i, t in enumerate(ranked))
+    path.write_text("".join(lines))
+    return Tokenizer.from_tiktoken_file(path)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Ours, and the same as transformers loads it."""
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    folder = tmp_path_factory.mktemp("export")
+    ours = tokenizer_of(MADE, folder)
+    export_tokenizer(ours, folder, n_positions=99)
+    return ours, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@given(texts)
+@example(PLAY)
+@example("the   the    and\n\n\nromeo romeo")
+@example(f"the{EOS} and {EOS}")
+def test_the_same_ids_and_the_same_text(both, text):
+    ours, theirs = both
+    ids = ours.encode(text, allow_special=True)
+    assert theirs(text)["input_ids"] == ids
+    assert theirs.decode(ids) == text
+
+
+def test_what_transformers_knows_of_it(both):
+    ours, theirs = both
+    assert len(theirs) == ours.vocab_size
+    assert theirs.eos_token_id == theirs.bos_token_id == ours.eos_id
+    assert theirs.model_max_length == 99
+    assert theirs.decode([ours.eos_id, 5], skip_special_tokens=True) == ours.decode([5])
+
+
+def test_each_way_to_make_a_token_is_a_merge():
+    rank_of = {b"a": 0, b"b": 1, b"ab": 2, b"ba": 3, b"aba": 4, b"xyz": 5}
+    assert merges(rank_of) == [
+        (b"a", b"b"), (b"b", b"a"), (b"a", b"ba"), (b"ab", b"a"),
+    ]  # fmt: skip
