@@ -27,7 +27,8 @@ from torch import Tensor
 
 from minispec import safetensors_format
 from minispec.checkpoint_config import config_from_json, config_to_json, read_json
-from minispec.gpt2 import GPT, AttentionForm, GPTConfig, fused_attention
+from minispec.attention import AttentionForm, fused_attention
+from minispec.gpt2 import GPT, GPTConfig
 from minispec.key_names import canonical_names, check_shapes, conv1d_layout
 from minispec.safetensors_format import CheckpointError
 from minispec.vocabulary_rows import cut_vocabulary, settle_head, strip_padding
@@ -59,7 +60,7 @@ def load(
             f"no folder {folder}; fetch a model with scripts/download_weights.py"
         )
     try:
-        config, tensors = _checked_weights(folder)
+        config, tensors = read_folder(folder)
         config = cut_vocabulary(config, tensors, vocab_size)
     except CheckpointError as error:
         at = "" if str(folder) in str(error) else f"{folder}: "
@@ -104,8 +105,12 @@ def save(
     os.replace(part, folder / "config.json")
 
 
-def _checked_weights(folder: Path) -> tuple[GPTConfig, dict[str, Tensor]]:
-    """What the folder states and holds, in one naming and layout, found to agree."""
+def read_folder(folder: Path) -> tuple[GPTConfig, dict[str, Tensor]]:
+    """What a folder states and holds, found to agree; no value is read or converted.
+
+    The tensors have GPT-2's names and layout and are those of the file, of any float
+    type. A head that repeats `wte` (this much is read) is left out.
+    """
     stated = read_json(folder / "config.json")
     config = config_from_json(stated, folder / "config.json")
     tensors = canonical_names(read_weights(folder))

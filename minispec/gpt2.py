@@ -26,7 +26,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minispec.attention import AttentionForm, causal_mask, fused_attention
 from minispec.kv_cache import KVCache
+from minispec.layers import Conv1D, Embedding, LayerNorm
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_new": partial(F.gelu, approximate="tanh"),  # GPT-2's own
@@ -66,81 +68,6 @@ class GPTConfig:
                 f"activation_function must be one of {', '.join(ACTIVATIONS)}, "
                 f"got {self.activation_function!r}"
             )
-
-
-# An attention form: queries [B, H, T, D], keys and values [B, H, S, D], the mask
-# [T, S] (added to the scores; None when nothing is hidden), scale -> [B, H, T, D]
-AttentionForm = Callable[[Tensor, Tensor, Tensor, "Tensor | None", float], Tensor]
-
-
-def open_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
-) -> Tensor:  # [B, H, T, D], 2 x [B, H, S, D], [T, S] -> [B, H, T, D]
-    """softmax(query @ key.T * scale + mask) @ value, in the open."""
-    scores = query @ key.transpose(-2, -1) * scale
-    if mask is not None:
-        scores = scores + mask
-    return scores.softmax(dim=-1) @ value
-
-
-def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
-) -> Tensor:  # [B, H, T, D], 2 x [B, H, S, D], [T, S] -> [B, H, T, D]
-    """The same function in one fused kernel, without storing the scores."""
-    if query.shape[-2] == key.shape[-2]:  # no past: the kernel knows this mask itself
-        return F.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=scale
-        )
-    return F.scaled_dot_product_attention(query, key, value, mask, scale=scale)
-
-
-def causal_mask(n_new: int, n_all: int, like: Tensor) -> Tensor | None:  # -> [T, S]
-    """0 where new token i may look (everything up to itself), -inf where it may not.
-
-    The new tokens are the last `n_new` of `n_all`, so row i sees the first
-    n_all - n_new + i + 1 positions: the diagonal is anchored bottom right.
-    """
-    if n_new == 1:
-        return None
-    hidden = torch.full((n_new, n_all), -torch.inf, dtype=like.dtype)
-    return hidden.triu(n_all - n_new + 1).to(like.device)
-
-
-class Conv1D(nn.Module):
-    """x @ weight + bias with weight [in, out]; GPT-2's name for it, no convolution."""
-
-    def __init__(self, n_in: int, n_out: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_in, n_out))
-        self.bias = nn.Parameter(torch.empty(n_out))
-
-    def forward(self, x: Tensor) -> Tensor:  # [B, T, in] -> [B, T, out]
-        B, T, _ = x.shape
-        return torch.addmm(self.bias, x.view(B * T, -1), self.weight).view(B, T, -1)
-
-
-class LayerNorm(nn.Module):
-    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axis."""
-
-    def __init__(self, width: int, eps: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(width))
-        self.bias = nn.Parameter(torch.empty(width))
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-
-
-class Embedding(nn.Module):
-    """A table of vectors, looked up by id."""
-
-    def __init__(self, n_rows: int, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_rows, width))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.weight)
 
 
 class Attention(nn.Module):

@@ -80,6 +80,6 @@ class KVCache:
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes one position takes, all layers, keys and values."""
+        """Bytes one token of one sequence takes: all layers, keys and values."""
         row = self.keys[0][0, :, 0]
         return 2 * len(self.keys) * row.numel() * row.element_size()

@@ -11,6 +11,7 @@ refused. All of them go through a `Randomness`, so that
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Protocol
 
@@ -44,10 +45,16 @@ class Seeded:
         mass is positive: a token of probability 0 never comes out. (A kernel such as
         torch.multinomial has returned such tokens in several releases.) The point lies
         strictly below the total: u is at most 1 - 2**-53, and such a u times the total
-        rounds to a smaller float64 than the total.
+        rounds to a smaller float64 than the total. Raises ValueError for a row without
+        mass or with NaN.
         """
         cumulative = probs.double().cumsum(dim=0)
-        point = self._generator.random() * cumulative[-1].item()
+        total = cumulative[-1].item()
+        if not 0 < total < math.inf:
+            raise ValueError(
+                f"probabilities must sum to 1, got {total}: the row is NaN or empty"
+            )
+        point = self._generator.random() * total
         return int(torch.searchsorted(cumulative, point, right=True))
 
     def leading_accepts(self, ratios: Tensor) -> int:

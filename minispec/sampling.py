@@ -35,8 +35,9 @@ class Sampling:
     eos_ids: tuple[int, ...] = ()  # what `min_length` holds back
 
     def __post_init__(self) -> None:
-        temperature_fits = 0 <= self.temperature < math.inf
-        require(temperature_fits, "temperature", "0 or more and finite", self)
+        # Beyond these it would round to 0 or infinity in float32, and 0 / 0 is NaN.
+        temperature_fits = self.temperature == 0 or 1e-30 <= self.temperature <= 1e30
+        require(temperature_fits, "temperature", "0 or from 1e-30 to 1e30", self)
         require(self.top_k is None or self.top_k >= 1, "top_k", "at least 1", self)
         require(0 < self.top_p <= 1, "top_p", "above 0 and at most 1", self)
         require(0 <= self.min_p <= 1, "min_p", "between 0 and 1", self)
@@ -106,7 +107,7 @@ def forbid_early_eos(
     n = n_history - (R - 1)
     n_early = min(max(sampling.min_length - n, 0), R)  # rows 0 .. n_early - 1
     scores = scores.clone()
-    scores[:n_early, [eos for eos in sampling.eos_ids if eos < V]] = -torch.inf
+    scores[:n_early, [eos for eos in sampling.eos_ids if 0 <= eos < V]] = -torch.inf
     return scores
 
 

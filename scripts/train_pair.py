@@ -49,7 +49,7 @@ VOCAB_SIZE, CONTEXT = 1024, 512
 TARGET = GPTConfig(12, 4, 256, VOCAB_SIZE, CONTEXT)
 DRAFTS = {layers: GPTConfig(layers, 2, 128, VOCAB_SIZE, CONTEXT) for layers in (1, 2)}
 
-TARGET_PLAN = Plan(n_steps=2000, peak_rate=2e-3, dropout=0.1, seed=1)
+TARGET_PLAN = Plan(n_steps=1700, peak_rate=2e-3, dropout=0.1, seed=1)
 DRAFT_PLAN = Plan(n_steps=4000, peak_rate=3e-3, weight_decay=0.01, seed=2)
 BATCH = 8
 

@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minispec.gpt2 import GPT, MLP, Attention, Embedding
+from minispec.gpt2 import GPT, MLP, Attention
+from minispec.layers import Embedding
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from hypothesis import given
 
 from minispec import checkpoint, safetensors_format
 from minispec.checkpoint import CheckpointError, load, save
-from minispec.gpt2 import GPT, GPTConfig, open_attention
+from minispec.attention import open_attention
+from minispec.gpt2 import GPT, GPTConfig
 from minispec.key_names import MATRICES, expected_shapes
 from minispec.vocabulary_rows import is_padded
 from strategies import SEEDS, configs, tiny_gpt

@@ -1,0 +1,44 @@
+"""The three layers that hold GPT-2's weights, stored as GPT-2 stores them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Conv1D(nn.Module):
+    """x @ weight + bias with weight [in, out]; GPT-2's name for it, no convolution."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_in, n_out))
+        self.bias = nn.Parameter(torch.empty(n_out))
+
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, in] -> [B, T, out]
+        B, T, _ = x.shape
+        return torch.addmm(self.bias, x.view(B * T, -1), self.weight).view(B, T, -1)
+
+
+class LayerNorm(nn.Module):
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axis."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.bias = nn.Parameter(torch.empty(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+class Embedding(nn.Module):
+    """A table of vectors, looked up by id."""
+
+    def __init__(self, n_rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_rows, width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.weight)
