@@ -35,13 +35,18 @@ def load_pair(target: Path, draft: Path | None) -> Pair:
         raise ValueError(
             f"the vocabularies differ: {target} has {tokenizer.vocab_size} tokens and "
             f"{draft} {other.vocab_size}, or they mean other texts; take a draft that "
-            "was trained with the target's tokenizer"
+            "was trained with the target's tokenizer, or draft without a model (ngram)"
         )
     return Pair(model, small, tokenizer)
 
 
 def load_model(folder: Path) -> tuple[GPT, Tokenizer]:
     """A model and its tokenizer; padding rows of the vocabulary are left out."""
+    if not folder.is_dir() and SHIPPED in folder.parents:
+        raise ValueError(
+            f"the shipped pair is missing ({folder}): install from a checkout with "
+            "`pip install -e .`, or name the folders of another target and draft"
+        )
     if not folder.is_dir():
         raise ValueError(
             f"no such folder: {folder}; give a checkpoint folder (config.json, "

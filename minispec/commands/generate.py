@@ -6,13 +6,17 @@ import argparse
 import sys
 
 from minispec.commands.options import Request, add_decoding_options, request_from
-from minispec.commands.streaming import Decode, run, wants_colour, write
-from minispec.trace import Paint, legend, round_table
+from minispec.commands.streaming import Decode, paint_for, run, write, write_trace
+from minispec.trace import legend
 
 DESCRIPTION = """\
 Continue a prompt. The text has exactly the law of the target model alone; the drafter
-only decides how fast it comes. On a terminal, drafted tokens are coloured by what became
-of them. The text goes to standard output, everything else to standard error.
+only decides how fast it comes. On a terminal, tokens are coloured by what became of the
+draft: green was accepted, red was drawn instead of a refused one, and cyan is the one
+that the target adds for free where all were accepted.
+
+Prompt and text go to standard output, and with --trace the rounds after them; what it
+took goes to standard error.
 """
 EXAMPLES = """\
 examples:
@@ -20,6 +24,12 @@ examples:
   minispec generate --prompt-file scene.txt --drafter ngram --temperature 0 --trace
   echo "MACBETH:" | minispec generate --prompt - --top-p 0.9 --seed 7
 """
+ENDINGS = {
+    "eos": "the model ended the text",
+    "length": "all --tokens written",
+    "context": "the model's context is full",
+    None: "interrupted",
+}
 
 
 def add_parser(commands: "argparse._SubParsersAction") -> None:
@@ -41,39 +51,34 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
 
 
 def run_generate(args: argparse.Namespace) -> int:
-    """Stream the text, then what it took."""
+    """Stream the text, then what it took; after Ctrl-C that of what was written."""
     request = request_from(args)
-    paint, decode = Paint(wants_colour()), Decode()
-    write(request.text)
+    paint, decode = paint_for(sys.stdout), Decode()
+    write(paint(request.text, "plain"))
+    status = 0
     try:
         run(request, decode, request.drafter is not None, paint, show=True)
-    finally:  # Ctrl-C too: what was written stays, and is accounted for
+    except KeyboardInterrupt:
+        status = 130
+    finally:
         write("\n")
-        print(summary(decode, request, paint), file=sys.stderr)
-        if args.trace:
-            show_trace(decode, request, paint)
-    return 0
+    print(summary(request, decode), file=sys.stderr)
+    if args.trace:
+        write_trace(request, decode, paint)
+    return status
 
 
-def summary(decode: Decode, request: Request, paint: Paint) -> str:
-    """One line: how much, how fast, why it ended."""
-    reason = decode.finish_reason or "interrupted"
+def summary(request: Request, decode: Decode) -> str:
+    """One line: how much, how fast, by how many passes, why it ended."""
     parts = [
         f"{len(decode.tokens)} tokens in {decode.seconds:.2f} s"
-        f" ({decode.tokens_per_s:.0f} tokens/s)",
-        f"{decode.target_forwards} target forwards",
-        f"ended by {reason}",
+        f" ({decode.tokens_per_s:.0f} per second)",
+        f"target passes: {decode.target_forwards}",
     ]
     if request.drafter is not None:
         generation = decode.generation()
-        parts[2:2] = [f"{generation.accepted} of {generation.drafted} drafts accepted"]
-    colours = [legend(paint)] if paint.enabled and request.drafter else []
-    return "; ".join(parts + colours)
-
-
-def show_trace(decode: Decode, request: Request, paint: Paint) -> None:
-    """Every round as a small table."""
-    if request.drafter is None:
-        print("nothing to trace: --drafter none drafts nothing", file=sys.stderr)
-    for number, round in enumerate(decode.rounds, start=1):
-        print(round_table(round, number, request.pair.tokenizer, paint))
+        parts.append(f"drafts accepted: {generation.accepted} of {generation.drafted}")
+    parts.append(f"ended: {ENDINGS[decode.finish_reason]}")
+    if request.drafter is not None and paint_for(sys.stdout).enabled:
+        parts.append(legend(paint_for(sys.stderr)))
+    return "; ".join(parts)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from minispec.commands.prompt import add_prompt_options, read_prompt
 from minispec.draft import Drafter, ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.pair import SHIPPED, Pair, load_pair
 from minispec.sampling import Sampling
 from minispec.stopping import Limits
-
-PROMPT = "KING HENRY V:\nWhat news, good cousin, from the walls of France?\n"
 
 
 @dataclass(frozen=True)
@@ -33,22 +32,30 @@ class Request:
     seed: int
 
 
+def at_least(lowest: int) -> Callable[[str], int]:
+    """A type for argparse: whole numbers from `lowest` on."""
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = lowest - 1
+        if value < lowest:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number, {lowest} or more, got {text[:40]!r}"
+            )
+        return value
+
+    return number
+
+
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Everything that says what to decode, with what, and how."""
     what = parser.add_argument_group("what to write")
-    given = what.add_mutually_exclusive_group()
-    given.add_argument(
-        "--prompt",
-        metavar="TEXT",
-        help="the text to go on from; - reads standard input (default: a line of "
-        "Shakespeare)",
-    )
-    given.add_argument(
-        "--prompt-file", metavar="FILE", help="the same from a UTF-8 file, or -"
-    )
+    add_prompt_options(what)
     what.add_argument(
         "--tokens",
-        type=int,
+        type=at_least(0),
         default=200,
         metavar="N",
         help="how many tokens to write at most (%(default)s)",
@@ -59,61 +66,66 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=SHIPPED / "target",
         metavar="FOLDER",
-        help="checkpoint folder of the model whose law the text has (the shipped one)",
+        help="checkpoint folder of the large model, the one that the text is "
+        "distributed as (default: the shipped one)",
     )
     who.add_argument(
         "--draft",
         type=Path,
         default=SHIPPED / "draft",
         metavar="FOLDER",
-        help="checkpoint folder of the small model that guesses ahead (the shipped one)",
+        help="checkpoint folder of the small model that guesses ahead; it needs the "
+        "target's vocabulary (default: the shipped one)",
     )
     who.add_argument(
         "--drafter",
         choices=("model", "ngram", "none"),
         default="model",
-        help="guess with the draft model, by copying from the text, or not at all "
-        "(%(default)s)",
+        help="who guesses: the draft model; ngram, which copies what followed the same "
+        "words before and needs no model; or none (%(default)s)",
     )
     who.add_argument(
         "--gamma",
-        type=int,
+        type=at_least(1),
         default=4,
         metavar="N",
-        help="how many tokens to draft per round (%(default)s)",
+        help="how many tokens to guess before the target checks them: more gain if "
+        "they are right, more waste if not (%(default)s)",
     )
     add_sampling_options(parser)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """How a token is drawn from the model's distribution."""
-    how = parser.add_argument_group("how tokens are drawn")
-    add = how.add_argument
-    add("--temperature", type=float, default=0.8, metavar="T", help="0 is greedy (0.8)")
-    add("--top-k", type=int, metavar="K", help="only the K most probable tokens")
-    add("--top-p", type=float, default=1.0, metavar="P", help="only the top mass P")
-    add(
-        "--min-p",
-        type=float,
-        default=0.0,
-        metavar="F",
-        help="only tokens of at least F times the highest probability",
-    )
-    add(
-        "--repetition-penalty",
-        type=float,
-        default=1.0,
-        metavar="R",
-        help="above 1, tokens already in the text weigh less",
-    )
+    add = parser.add_argument_group("how tokens are drawn").add_argument
+
+    def number(name: str, default: float, metavar: str, says: str) -> None:
+        add(name, type=float, default=default, metavar=metavar, help=says)
+
+    flatter = "below 1 bolder on the probable, 0 always the most probable (%(default)s)"
+    number("--temperature", 0.8, "T", flatter)
+    most = "only the K most probable tokens (default: all)"
+    add("--top-k", type=at_least(1), metavar="K", help=most)
+    nucleus = "only the most probable tokens that together have mass P (%(default)s)"
+    number("--top-p", 1.0, "P", nucleus)
+    relative = "only tokens of at least F times the highest probability (%(default)s)"
+    number("--min-p", 0.0, "F", relative)
+    repeats = "above 1, tokens already in the text weigh less (%(default)s)"
+    number("--repetition-penalty", 1.0, "R", repeats)
     add(
         "--min-tokens",
-        type=int,
+        type=at_least(0),
         default=0,
         metavar="N",
-        help="no end of text among the first N tokens",
+        help="no end of text among the first N tokens (%(default)s)",
     )
-    add("--seed", type=int, default=1, metavar="N", help="same seed, same text (1)")
+    add(
+        "--seed",
+        type=at_least(0),
+        default=1,
+        metavar="N",
+        help="same seed, same text (%(default)s)",
+    )
 
 
 def request_from(args: argparse.Namespace) -> Request:
@@ -121,12 +133,15 @@ def request_from(args: argparse.Namespace) -> Request:
 
     Raises ValueError or OSError with a sentence for the user.
     """
-    if args.gamma < 1:
-        raise ValueError(f"gamma must be at least 1, got {args.gamma}")
-    sampling = sampling_from(args)
+    sampling = Sampling(
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        repetition_penalty=args.repetition_penalty,
+    )
     text = read_prompt(args)
-    draft = args.draft if args.drafter == "model" else None
-    pair = load_pair(args.target, draft)
+    pair = load_pair(args.target, args.draft if args.drafter == "model" else None)
     eos_ids = (pair.tokenizer.eos_id,)
     prompt = torch.tensor(pair.tokenizer.encode(text))
     n_positions = pair.target.config.n_positions
@@ -140,17 +155,6 @@ def request_from(args: argparse.Namespace) -> Request:
     )
 
 
-def sampling_from(args: argparse.Namespace) -> Sampling:
-    """The options as a `Sampling`, which checks them."""
-    return Sampling(
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        min_p=args.min_p,
-        repetition_penalty=args.repetition_penalty,
-    )
-
-
 def make_drafter(kind: str, pair: Pair, sampling: Sampling) -> Drafter | None:
     """The drafter of that name; the draft model samples just as the target does."""
     if kind == "ngram":
@@ -158,23 +162,3 @@ def make_drafter(kind: str, pair: Pair, sampling: Sampling) -> Drafter | None:
     if pair.draft is None:
         return None
     return ModelDrafter(pair.draft, sampling)
-
-
-def read_prompt(args: argparse.Namespace) -> str:
-    """The prompt from wherever the options say it is; never empty."""
-    source = args.prompt_file or (args.prompt if args.prompt == "-" else None)
-    try:
-        if source == "-":
-            text = sys.stdin.buffer.read().decode("utf-8")
-        elif source is not None:
-            text = Path(source).read_bytes().decode("utf-8")
-        else:
-            text = PROMPT if args.prompt is None else args.prompt
-    except UnicodeDecodeError as error:
-        name = "standard input" if source == "-" else source
-        raise ValueError(
-            f"{name} is not UTF-8 (byte {error.start}): convert it to UTF-8 first"
-        ) from error
-    if not text:
-        raise ValueError("the prompt is empty: give at least one character")
-    return text

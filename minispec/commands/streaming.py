@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from minispec.autoregressive import Step, autoregressive_steps
 from minispec.commands.options import Request
@@ -14,7 +15,7 @@ from minispec.randomness import Seeded
 from minispec.speculative import Generation, Round, speculative_rounds
 from minispec.stopping import FinishReason
 from minispec.tokenizer import StreamDecoder
-from minispec.trace import Paint, coloured_text
+from minispec.trace import Paint, coloured_text, round_table
 
 
 @dataclass
@@ -69,8 +70,8 @@ def run(
             decode.rounds.append(step)
         if show:
             write(piece_of(step, decoder, paint, request))
-        decode.finish_reason = step.finish_reason
         decode.seconds = time.perf_counter() - started
+        decode.finish_reason = step.finish_reason
     if not decode.target_forwards:
         decode.finish_reason = request.limits.reason
     if show:
@@ -84,7 +85,8 @@ def piece_of(
     hidden = request.limits.eos_ids
     if isinstance(step, Round):
         return coloured_text(step, decoder, paint, hidden)
-    return decoder.push(token for token in step.committed if token not in hidden)
+    tokens = (token for token in step.committed if token not in hidden)
+    return paint(decoder.push(tokens), "plain")
 
 
 def text_of(request: Request, decode: Decode) -> str:
@@ -93,12 +95,25 @@ def text_of(request: Request, decode: Decode) -> str:
     return request.pair.tokenizer.decode(t for t in decode.tokens if t not in hidden)
 
 
+def write_trace(request: Request, decode: Decode, paint: Paint) -> None:
+    """Every round so far as a small table."""
+    if request.drafter is None:
+        print("nothing to trace: --drafter none drafts nothing", file=sys.stderr)
+    for number, round in enumerate(decode.rounds, start=1):
+        write(round_table(round, number, request.pair.tokenizer, paint) + "\n")
+
+
 def write(text: str) -> None:
     """Put text on standard output at once."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
-def wants_colour() -> bool:
-    """Colour on a terminal, and never where NO_COLOR is set to anything."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+def paint_for(stream: TextIO) -> Paint:
+    """Colour on a terminal that knows it, and never where NO_COLOR says no.
+
+    (no-color.org: set to anything but the empty string.)
+    """
+    refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    terminal = stream.isatty()
+    return Paint(terminal and not refused, terminal)

@@ -1,0 +1,79 @@
+"""The prompt: from the command line, a file, or standard input."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+PROMPT = "KING HENRY V:\nWhat news, good cousin, from the walls of France?\n"
+
+
+def add_prompt_options(group: "argparse._ArgumentGroup") -> None:
+    """The two ways to say where the prompt is, of which one may be used."""
+    given = group.add_mutually_exclusive_group()
+    given.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="the text to go on from; - reads it from standard input (default: two "
+        "lines of a play)",
+    )
+    given.add_argument(
+        "--prompt-file",
+        metavar="FILE",
+        help="the same from a UTF-8 file; - is standard input here too",
+    )
+
+
+def read_prompt(args: argparse.Namespace) -> str:
+    """The prompt from wherever the options say it is; never empty.
+
+    Raises ValueError with a sentence for the user.
+    """
+    if args.prompt_file is not None:
+        name, text = prompt_of_file(args.prompt_file)
+    elif args.prompt == "-":
+        name, text = prompt_of_file("-")
+    else:
+        name, text = "the prompt", PROMPT if args.prompt is None else args.prompt
+        refuse_surrogates(text)
+    if not text:
+        raise ValueError(f"{name} is empty: give at least one character to go on from")
+    return text
+
+
+def prompt_of_file(source: str) -> tuple[str, str]:
+    """What to call a source in messages, and its text; a byte order mark is no text."""
+    name = "standard input" if source == "-" else f"the prompt file {source!r}"
+    try:
+        data = read_standard_input() if source == "-" else Path(source).read_bytes()
+        return name, data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 (byte {error.start + 1}): convert it to UTF-8 first"
+        ) from error
+    except OSError as error:
+        raise ValueError(
+            f"cannot read {name} ({error.strerror}): give a text file, or - for "
+            "standard input"
+        ) from error
+
+
+def read_standard_input() -> bytes:
+    """Everything up to its end; at a keyboard, say how to end it."""
+    if sys.stdin is None:  # closed by the shell: `minispec <&-`
+        raise OSError(None, "it is closed")
+    if sys.stdin.isatty():
+        print("type the prompt, then Ctrl-D on a line of its own", file=sys.stderr)
+    return sys.stdin.buffer.read()
+
+
+def refuse_surrogates(text: str) -> None:
+    """Bytes of the command line that are no UTF-8 arrive as lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the prompt is not UTF-8 (character {error.start + 1}): set the terminal "
+            "to UTF-8, or use --prompt-file"
+        ) from error
