@@ -6,27 +6,40 @@ of them, each with a known probability, so it can be run once down every branch:
     law(output) = sum, over all paths of decisions that lead to it, of the product of
                   their probabilities
 
-`output_law` does this by re-execution: the code under test is handed a `Randomness`
-that replays a recorded path, takes the first branch at every new decision, and is then
-run again with the last decision changed. Production code runs unaltered, with its
-caches, rollbacks, EOS and budget, and two decoders are the same exactly if their laws
-are.
+This is done by re-execution: the code under test is handed a `Randomness` that replays
+a recorded path, takes the first branch at every new decision, and is then run again
+with the last decision changed. Production code runs unaltered, with its caches,
+rollbacks, EOS and budget, and two decoders are the same exactly if their laws are.
+
+To test a decoder of your own, write it as a function of a `Randomness`:
+
+    assert_same_law(output_law(mine), output_law(the_target_alone))
+
+To test only how it accepts and replaces drafts, or code that draws from torch's
+generator: `exactness_rejection.py`. Laws too large to enumerate:
+`exactness_statistics.py`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from minispec.randomness import Randomness
 
 Law = dict[tuple[int, ...], float]  # token sequence -> probability
+ROUNDING = 1e-12  # what float64 may lose on the way
+N_SHOWN = 6  # sequences that a failure names
 
 
 class TooManyBranches(ValueError):
     """The run makes more decisions than one wants to enumerate."""
+
+
+# ---------------------------------------------------------------------- enumeration
 
 
 class Path:
@@ -57,21 +70,37 @@ class Path:
         if depth == len(self.choices):
             self.choices.append(0)
         self.widths.append(len(options))
+        if not options:
+            raise ValueError("a row without any positive probability was drawn from")
+        if self.choices[depth] >= len(options):
+            raise ValueError(
+                "the same path led to another decision: the run must draw only from "
+                "the Randomness it is given, and keep no state from run to run"
+            )
         value, probability = options[self.choices[depth]]
         self.probability *= probability
         return value
 
 
-def output_law(
+@dataclass(frozen=True)
+class Enumeration:
+    """A law, and how many branches of chance were run for it."""
+
+    law: Law
+    n_branches: int
+
+
+def enumerate_law(
     run: Callable[[Randomness], Iterable[int]], max_branches: int = 100_000
-) -> Law:
+) -> Enumeration:
     """The law of `run`, which must draw only from the `Randomness` it is given.
 
     Runs once per branch. Branches of probability 0 are not visited. Raises
     TooManyBranches past `max_branches`, and ValueError if the probabilities of all
-    branches do not sum to 1 within 1e-9 (then some distribution was not normalised).
+    branches do not sum to 1 within 1e-12 (then some distribution was not normalised,
+    or was rounded to float32).
     """
-    law: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    reached: dict[tuple[int, ...], list[float]] = {}
     path: Path | None = Path([])
     n_branches = 0
     while path is not None:
@@ -82,12 +111,23 @@ def output_law(
                 "smaller gamma or fewer tokens, or raise max_branches"
             )
         output = tuple(run(path))
-        law[output] += path.probability
+        reached.setdefault(output, []).append(path.probability)
         path = next_path(path)
-    total = sum(law.values())
-    if abs(total - 1) > 1e-9:
-        raise ValueError(f"the branches' probabilities sum to {total}, expected 1")
-    return dict(law)
+    law = {output: math.fsum(probs) for output, probs in reached.items()}
+    total = math.fsum(law.values())
+    if not abs(total - 1) <= ROUNDING:
+        raise ValueError(
+            f"the branches' probabilities sum to {total}, expected 1: every row drawn "
+            "from must be normalised, in float64"
+        )
+    return Enumeration(law, n_branches)
+
+
+def output_law(
+    run: Callable[[Randomness], Iterable[int]], max_branches: int = 100_000
+) -> Law:
+    """The law alone; all else as in `enumerate_law`."""
+    return enumerate_law(run, max_branches).law
 
 
 def next_path(path: Path) -> Path | None:
@@ -101,6 +141,42 @@ def next_path(path: Path) -> Path | None:
     return Path([*choices[:-1], choices[-1] + 1])
 
 
+# ----------------------------------------------------------------------- comparison
+
+
 def largest_difference(a: Law, b: Law) -> float:
     """The largest difference of any sequence's probability under two laws."""
     return max(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys())
+
+
+def assert_same_law(a: Law, b: Law, tolerance: float = ROUNDING) -> None:
+    """Raise AssertionError if any sequence's probability differs by more.
+
+    `a` is the law under test, `b` what it should be; the message shows the sequences
+    that `a` produces too often or too rarely, the worst first.
+    """
+    difference = largest_difference(a, b)
+    if not difference <= tolerance:
+        raise AssertionError(
+            f"the laws differ by up to {difference:.3g} (tolerance {tolerance:.3g}); "
+            f"of {len(a.keys() | b.keys())} sequences the worst:\n{comparison(a, b)}"
+        )
+
+
+def comparison(a: Law, b: Law, n: int = N_SHOWN) -> str:
+    """A table of the sequences whose probabilities differ most."""
+    difference = {
+        key: abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()
+    }
+    keys = sorted(difference, key=lambda key: (-difference[key], key))[:n]
+    names = [" ".join(map(str, key)) or "(empty)" for key in keys]
+    width = max([len("sequence"), *map(len, names)])
+    lines = [f"{'sequence':<{width}}  {'found':>10}  {'expected':>10}  difference"]
+    for key, name in zip(keys, names):
+        found, expected = a.get(key, 0.0), b.get(key, 0.0)
+        often = "too often" if found > expected else "too rarely"
+        lines.append(
+            f"{name:<{width}}  {found:10.7f}  {expected:10.7f}  "
+            f"{found - expected:+10.3g}  {often if found != expected else ''}".rstrip()
+        )
+    return "\n".join(lines)
