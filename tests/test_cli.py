@@ -191,6 +191,7 @@ def test_an_eos_within_a_block_ends_the_text_and_is_not_shown(
     assert out.startswith("abcde\nround 1: drafted 6\n") and "round 2" not in out
     assert "'<|endoftext|>'" in out  # in the table it is a token as others are
     assert "5 tokens" in err and "the model ended the text" in err
+    assert cli("generate", *settings, "--drafter", "none")[0] == "abcde\n"
     figures = json.loads(cli("compare", *settings, "--json", "--repeats", "1")[0])
     assert figures["finish_reason"] == figures["autoregressive_finish_reason"] == "eos"
     assert figures["speculative_text"] == figures["autoregressive_text"] == "bcde"
