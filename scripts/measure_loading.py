@@ -109,7 +109,7 @@ def measure(
     checkpoint.save(fill(GPT(SHAPES[shape])), folder)
     runs = []
     for _ in range(repeats):
-        run = {}
+        run: dict[str, float] = {}
         for job in ("load", "read"):
             if drop_cache:
                 forget(folder / FILE)
