@@ -35,9 +35,9 @@ class Parser(argparse.ArgumentParser):
 
 def load_commands() -> tuple[ModuleType, ...]:
     """Imported only now: torch takes seconds, and Ctrl-C must find `main` at work."""
-    from minispec.commands import compare, generate, plan, prove, trace
+    from minispec.commands import compare, generate, inspect, plan, prove, trace
 
-    return compare, generate, plan, prove, trace
+    return compare, generate, trace, prove, plan, inspect
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -293,3 +293,14 @@ def test_version(capsys: Output) -> None:
     with pytest.raises(SystemExit, match="^0$"):
         main(["--version"])
     assert re.fullmatch(r"\d+\.\d+\S*\n", capsys.readouterr().out)
+
+
+# ---------------------------------------------------------------------- inspect
+
+
+def test_inspect_reports_every_folder(cli: Cli, pair: list[str]) -> None:
+    target, draft = pair[1], pair[3]
+    shown, _ = cli("inspect", target, draft)
+    assert [line for line in shown.splitlines() if line[:1].strip()] == [target, draft]
+    for fact in ("layers", "parameters", "cache", "time per token"):
+        assert len(re.findall(rf"^  {fact} ", shown, re.MULTILINE)) == 2
