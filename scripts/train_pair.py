@@ -47,7 +47,6 @@ VOCAB_SIZE, CONTEXT = 1024, 512
 # Width 256: there one pass over 5 tokens costs a CPU hardly more than over 1, while at
 # 384 it costs 1.6 times as much; and the corpus is too small to reward more parameters.
 TARGET = GPTConfig(12, 4, 256, VOCAB_SIZE, CONTEXT)
-DRAFTS = {layers: GPTConfig(layers, 2, 128, VOCAB_SIZE, CONTEXT) for layers in (1, 2)}
 
 TARGET_PLAN = Plan(n_steps=1700, peak_rate=2e-3, dropout=0.1, seed=1)
 DRAFT_PLAN = Plan(n_steps=4000, peak_rate=3e-3, weight_decay=0.01, seed=2)
@@ -64,7 +63,7 @@ class Job:
     corpus: Path
     work: Path
     out: Path
-    draft_layers: int
+    draft: GPTConfig
     hurry: int  # every number of steps and texts is divided by this; 1 is the real job
 
     @cached_property
@@ -167,9 +166,10 @@ def all_lessons(job: Job, target: GPT) -> tuple[Lessons, Lessons]:
 
 def train_draft(job: Job, lessons: tuple[Lessons, Lessons]) -> GPT:
     """Stage 4: the plays alone at first, then by turns with the target's own texts."""
-    config, plan = DRAFTS[job.draft_layers], hurried(DRAFT_PLAN, job.hurry)
-    model = GPT(config).initialize(torch.Generator().manual_seed(plan.seed))
-    say(f"training the draft, {job.draft_layers} x 128, {count(model)} parameters")
+    plan = hurried(DRAFT_PLAN, job.hurry)
+    shape = f"{job.draft.n_layer}x{job.draft.n_embd}"
+    model = GPT(job.draft).initialize(torch.Generator().manual_seed(plan.seed))
+    say(f"training the draft, {shape}, {count(model)} parameters")
     plays, texts = lessons
 
     def loss_of(step: int) -> Tensor:
@@ -179,7 +179,7 @@ def train_draft(job: Job, lessons: tuple[Lessons, Lessons]) -> GPT:
         rows = rng.integers(0, len(source.ids), BATCH)
         return imitation_loss(model, *source.batch(rows))
 
-    path = job.work / f"draft{job.draft_layers}.pt"
+    path = job.work / f"draft_{shape}.pt"
     train(model, loss_of, plan, path, say, lambda: held_out_loss(model, job.held_out))
     return model.requires_grad_(False)
 
@@ -212,7 +212,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("corpus", type=Path, help="folder that prepare_corpus.py wrote")
     parser.add_argument("--work", type=Path, default=Path("runs/pair"))
     parser.add_argument("--out", type=Path, default=Path("runs/pair/shakespeare"))
-    parser.add_argument("--draft-layers", type=int, choices=sorted(DRAFTS), default=1)
+    parser.add_argument("--draft-layers", type=int, default=1, metavar="N")
+    parser.add_argument("--draft-width", type=int, default=128, metavar="E")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--hurry",
@@ -228,7 +229,11 @@ def main(argv: list[str] | None = None) -> int:
     """Run every stage that is not yet done."""
     args = parse_args(argv)
     torch.set_num_threads(args.threads)
-    job = Job(args.corpus, args.work, args.out, args.draft_layers, args.hurry)
+    heads = max(1, args.draft_width // 64)
+    draft = GPTConfig(
+        args.draft_layers, heads, args.draft_width, VOCAB_SIZE, CONTEXT
+    )
+    job = Job(args.corpus, args.work, args.out, draft, args.hurry)
     job.work.mkdir(parents=True, exist_ok=True)
     try:
         target = train_target(job)
