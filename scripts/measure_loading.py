@@ -98,7 +98,14 @@ def forget(path: Path) -> None:
 
 def in_fresh_process(job: str, folder: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--job", job, "--dir", str(folder)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    paths = os.pathsep.join(sys.path)  # whatever lets this process import minispec
+    done = subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     return json.loads(done.stdout)
 
 
