@@ -37,6 +37,7 @@ from minispec.exactness_statistics import draw, draws_needed, g_test
 from minispec.randomness import Randomness
 from minispec.rejection import Verdict, reject
 
+
 @pytest.fixture(autouse=True, scope="module")
 def transformers() -> None:
     """Imported only when a test runs: it takes seconds."""

@@ -13,10 +13,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from minispec.attention import causal_mask, fused_attention, open_attention
+from minispec.attention import fused_attention
 from minispec.gpt2 import GPT, GPTConfig
 from oracles import naive_gpt_logits
 from strategies import SEEDS, Case, cases, configs, tiny_gpt
+from under_test import under_test
 
 same = partial(torch.testing.assert_close, rtol=0, atol=1e-10)  # in float64
 SMALL = GPTConfig(n_layer=2, n_head=2, n_embd=8, vocab_size=5, n_positions=6)
@@ -31,24 +32,30 @@ def cached_logits(model: GPT, blocks: list[Tensor]) -> Tensor:  # [B, T, V]
 # ------------------------------------------------------------------ the whole model
 
 
-@given(cases())
-def test_logits_are_the_oracles(case: Case) -> None:
+@pytest.mark.exercise2
+@given(case=cases())
+def test_logits_are_the_oracles(impl: Any, case: Case) -> None:
     model = case.model()
     expected = naive_gpt_logits(model.state_dict(), case.config, case.tokens)
     same(model(case.ids)[0], torch.tensor(expected))
+    same(under_test(impl, model)(case.ids)[0], torch.tensor(expected))
 
 
-@given(cases())
-def test_open_and_fused_attention_agree(case: Case) -> None:
-    spelled, fused = case.model(attend=open_attention), case.model()
+@pytest.mark.exercise2
+@given(case=cases())
+def test_open_and_fused_attention_agree(impl: Any, case: Case) -> None:
+    spelled, fused = under_test(impl, case.model()), case.model()
     same(spelled(case.ids), fused(case.ids))
     same(cached_logits(spelled, case.blocks), cached_logits(fused, case.blocks))
 
 
-@given(cases())
-def test_any_split_over_a_cache_gives_the_logits_of_one_pass(case: Case) -> None:
-    model = case.model()
-    same(cached_logits(model, case.blocks), model(case.ids))
+@pytest.mark.exercise2
+@given(case=cases())
+def test_any_split_over_a_cache_gives_the_logits_of_one_pass(
+    impl: Any, case: Case
+) -> None:
+    for model in (case.model(), under_test(impl, case.model())):
+        same(cached_logits(model, case.blocks), model(case.ids))
 
 
 @given(cases())
@@ -86,12 +93,13 @@ def test_a_batch_of_two_is_two_singles(case: Case, data: Any) -> None:
 # -------------------------------------------------------------------------- the mask
 
 
-@given(st.integers(1, 8), st.integers(0, 8))
+@pytest.mark.exercise2
+@given(n_new=st.integers(1, 8), n_past=st.integers(0, 8))
 def test_the_mask_lets_row_i_see_the_past_and_new_tokens_up_to_itself(
-    n_new: int, n_past: int
+    impl: Any, n_new: int, n_past: int
 ) -> None:
     n_all = n_past + n_new
-    mask = causal_mask(n_new, n_all, torch.zeros(1))
+    mask = impl.attention.causal_mask(n_new, n_all, torch.zeros(1))
     if n_new == 1:
         assert mask is None  # the newest token sees everything
         return
@@ -100,18 +108,24 @@ def test_the_mask_lets_row_i_see_the_past_and_new_tokens_up_to_itself(
         assert mask[i, s] == (0.0 if s <= n_past + i else -torch.inf)
 
 
-@given(st.integers(1, 4), st.integers(0, 4), st.floats(0.1, 2.0), SEEDS)
+@pytest.mark.exercise2
+@given(
+    n_new=st.integers(1, 4),
+    n_past=st.integers(0, 4),
+    scale=st.floats(0.1, 2.0),
+    seed=SEEDS,
+)
 def test_both_attention_forms_are_the_same_function(
-    n_new: int, n_past: int, scale: float, seed: int
+    impl: Any, n_new: int, n_past: int, scale: float, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     query, key, value = (
         torch.randn(2, 3, T, 4, generator=generator, dtype=torch.float64)
         for T in (n_new, n_past + n_new, n_past + n_new)
     )
-    mask = causal_mask(n_new, n_past + n_new, query)
+    mask = impl.attention.causal_mask(n_new, n_past + n_new, query)
     inputs = query, key, value, mask, scale
-    same(fused_attention(*inputs), open_attention(*inputs))
+    same(impl.attention.open_attention(*inputs), fused_attention(*inputs))
 
 
 # ------------------------------------------------------------------------- the limits

@@ -9,11 +9,18 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from torch import Tensor
 
 from minispec.kv_cache import KVCache
 from strategies import Case, cases, id_sequences, splits
+from under_test import under_test
 
 same = partial(torch.testing.assert_close, rtol=0, atol=1e-12)  # in float64
 SHAPES = st.tuples(*[st.integers(1, 3)] * 4)  # L, B, H, D
@@ -40,23 +47,25 @@ def prefill(model: Any, ids: Tensor) -> tuple[KVCache, Tensor]:
 # -------------------------------------------------------------------- under a model
 
 
-@given(cases())
-def test_any_split_leaves_what_one_prefill_leaves(case: Case) -> None:
-    model = case.model()
+@pytest.mark.exercise3
+@given(case=cases())
+def test_any_split_leaves_what_one_prefill_leaves(impl: Any, case: Case) -> None:
+    model = under_test(impl, case.model())
     cache = model.new_cache()
     poison_free_slots(cache)
     for block in case.blocks:
         model(block, cache)
-    fresh, _ = prefill(model, case.ids)
+    fresh, _ = prefill(case.model(), case.ids)
     assert cache.length == fresh.length == len(case.tokens)
     same(held(cache), held(fresh))
 
 
-@given(cases(), st.data())
+@pytest.mark.exercise9
+@given(case=cases(), data=st.data())
 def test_truncate_and_go_on_is_a_fresh_prefill_of_that_sequence(
-    case: Case, data: Any
+    impl: Any, case: Case, data: Any
 ) -> None:
-    model, config = case.model(), case.config
+    model, config = under_test(impl, case.model()), case.config
     keep = data.draw(st.integers(0, len(case.tokens)), label="keep")
     cache, _ = prefill(model, case.ids)
     cache.truncate(keep)
@@ -111,11 +120,12 @@ class CacheIsAList(RuleBasedStateMachine):
     """
 
     L, B, H, D, CAPACITY = 2, 2, 3, 2, 6
+    make_cache: Any = KVCache
 
     def __init__(self) -> None:
         super().__init__()
         shape = self.L, self.H, self.D, self.CAPACITY, self.B, torch.float64
-        self.cache = KVCache(*shape)
+        self.cache = type(self).make_cache(*shape)
         poison_free_slots(self.cache)
         self.positions: list[Tensor] = []
         self.used = 0
@@ -184,15 +194,22 @@ class CacheIsAList(RuleBasedStateMachine):
             assert torch.equal(held(self.cache), expected)
 
 
-TestCacheIsAList = CacheIsAList.TestCase
+@pytest.mark.exercise3
+@pytest.mark.exercise9
+def test_the_cache_is_a_list(impl: Any) -> None:
+    class Machine(CacheIsAList):
+        make_cache = impl.kv_cache.KVCache
+
+    run_state_machine_as_test(Machine)
 
 
-@given(SHAPES, TYPES, st.data())
+@pytest.mark.exercise3
+@given(shape=SHAPES, dtype=TYPES, data=st.data())
 def test_append_returns_views_into_storage_that_never_moves(
-    shape: tuple[int, int, int, int], dtype: torch.dtype, data: Any
+    impl: Any, shape: tuple[int, int, int, int], dtype: torch.dtype, data: Any
 ) -> None:
     L, B, H, D = shape
-    cache = KVCache(L, H, D, capacity=5, batch=B, dtype=dtype)
+    cache = impl.kv_cache.KVCache(L, H, D, capacity=5, batch=B, dtype=dtype)
     home = [tensor.data_ptr() for tensor in cache.keys + cache.values]
     for n_new in data.draw(splits(5)):
         for layer in range(L):
@@ -234,8 +251,9 @@ def test_a_cache_without_room_is_refused(capacity: int) -> None:
         KVCache(1, 1, 1, capacity)
 
 
-def test_truncate_may_keep_all_or_nothing_but_not_more_than_is_held() -> None:
-    cache = KVCache(1, 1, 1, capacity=8)
+@pytest.mark.exercise9
+def test_truncate_may_keep_all_or_nothing_but_not_more_than_is_held(impl: Any) -> None:
+    cache = impl.kv_cache.KVCache(1, 1, 1, capacity=8)
     cache.append(0, torch.ones(1, 1, 3, 1), torch.ones(1, 1, 3, 1))
     cache.advance(3)
     cache.truncate(3)

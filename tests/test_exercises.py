@@ -1,0 +1,221 @@
+"""The grader, graded: the reference passes, stubs fail, mistakes are told kindly."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from grading import CAPSTONE, EXERCISES
+from grafting import Call, UnusableFile, graft
+from minispec import rejection as reference
+from script_loader import SCRIPTS
+
+ROOT = SCRIPTS.parent
+NUMBERS = range(1, CAPSTONE)
+# Enough to see that a graded function is reached: the tests themselves are elsewhere.
+SAMPLE = (7, 8, 11, 13)
+
+
+def start(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, SCRIPTS / "start_exercises.py", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exercises") / "stubs"
+    assert start(folder).returncode == 0
+    return folder
+
+
+def grade(folder: Path, *options: str) -> tuple[str, dict[int, tuple[int, int]]]:
+    """What `pytest --impl` says, and its table: {exercise: (passed, failed)}."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", f"--impl={folder}", *options]
+        + ["-p", "no:cacheprovider"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    rows = re.findall(r"^ ?([\d*]+) .*? {2,}(\d+) +(\d+)  ", done.stdout, re.MULTILINE)
+    table = {
+        CAPSTONE if number == "*" else int(number): (int(passed), int(failed))
+        for number, passed, failed in rows
+    }
+    assert table, done.stdout + done.stderr
+    return done.stdout, table
+
+
+def only(numbers: object) -> str:
+    return " or ".join(f"exercise{number}" for number in numbers)  # type: ignore
+
+
+# --------------------------------------------------------------------- the whole pass
+
+
+def test_the_reference_passes_a_sample(tmp_path: Path) -> None:
+    copy = shutil.copytree(ROOT / "minispec", tmp_path / "copy")
+    glance = "--hypothesis-profile=glance"
+    _, table = grade(copy, glance, "-m", only(SAMPLE))
+    assert sorted(table) == sorted(SAMPLE)
+    assert all(passed and not failed for passed, failed in table.values())
+
+
+@pytest.mark.slow
+def test_the_reference_passes_everything(tmp_path: Path) -> None:
+    copy = shutil.copytree(ROOT / "minispec", tmp_path / "copy")
+    _, table = grade(copy)
+    assert sorted(table) == [*NUMBERS, CAPSTONE]
+    assert all(passed and not failed for passed, failed in table.values())
+
+
+def without_names(folder: Path, to: Path) -> Path:
+    """The same stubs, but no longer recognised as such: every test really runs."""
+    copy = shutil.copytree(folder, to)
+    for path in copy.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        text = text.replace("raise NotImplementedError(", "raise ArithmeticError(")
+        path.write_text(text, encoding="utf-8")
+    return copy
+
+
+def test_untouched_stubs_fail_every_exercise(stubs: Path) -> None:
+    told, table = grade(stubs)
+    assert sorted(table) == [*NUMBERS, CAPSTONE]
+    assert all(failed and not passed for passed, failed in table.values())
+    assert told.count("not written: start_exercises.py --show") == len(EXERCISES)
+    assert "Traceback" not in told and len(told.splitlines()) < 40
+
+
+@pytest.mark.slow
+def test_a_function_that_only_raises_fails_its_exercise(
+    stubs: Path, tmp_path: Path
+) -> None:
+    """By its own tests: every exercise, each graded alone."""
+    raising = without_names(stubs, tmp_path / "raising")
+    _, table = grade(raising, "--hypothesis-profile=glance")
+    assert all(table[number][1] for number in [*NUMBERS, CAPSTONE])
+
+
+# ----------------------------------------------------------------- what a learner sees
+
+WRONG_RESIDUAL = '''
+def residual(target_row, draft_row):
+    return softened(target_row - draft_row)
+
+
+def softened(difference):
+    return difference.clamp(min=0).softmax(dim=-1)
+'''
+
+
+def test_a_mistake_is_told_in_the_learners_terms(stubs: Path, tmp_path: Path) -> None:
+    """Exercise 8 with a helper of one's own, while 7 in the same file is a stub."""
+    folder = shutil.copytree(stubs, tmp_path / "mine")
+    with (folder / "rejection.py").open("a", encoding="utf-8") as file:
+        file.write(WRONG_RESIDUAL)
+    told, table = grade(folder, "-m", "exercise8")
+    assert list(table) == [8] and table[8][1] > 0
+    for words in ("what went in", "your last call", "what broke", "--hint 8"):
+        assert words in told
+    assert re.search(r"residual\(\[.* gave \[", told)
+    assert "Traceback" not in told and "NotImplementedError" not in told
+    assert len(told.splitlines()) < 60
+
+
+def test_a_file_that_is_no_python_is_named_with_its_line(
+    stubs: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(stubs, tmp_path / "mine")
+    (folder / "verify.py").write_text("import torch\n\ndef verify(:\n")
+    told, table = grade(folder, "-m", "exercise6")
+    assert table[6][1] and "verify.py, line 3: " in told
+
+
+# ------------------------------------------------------------------------ the grafting
+
+
+def test_a_graft_reaches_its_callers_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "rejection.py").write_text(
+        "def residual(t, d): return norm(t)\n\ndef norm(t): return 0 * t + 1\n"
+    )
+    calls: dict[str, Call] = {}
+    copy = graft(tmp_path, {"rejection.py": ["residual"]}, calls)
+    assert copy.rejection.residual(torch.zeros(2), torch.zeros(2)).tolist() == [1, 1]
+    assert calls["residual"].result.tolist() == [1, 1]
+    assert copy.speculative.reject.__globals__ is vars(copy.rejection)
+    assert copy.rejection.reject is not reference.reject
+    assert sys.modules["minispec.rejection"] is reference
+    assert reference.residual.__module__ == "minispec.rejection"
+    assert reference.residual(torch.ones(1), torch.ones(1)).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (None, "is missing: python scripts/start_exercises.py"),
+        ("x = 1", "has no function residual"),
+        ("import nowhere_at_all\ndef residual(t, d): pass", "does not run"),
+    ],
+)
+def test_files_that_cannot_be_graded_say_why(
+    tmp_path: Path, text: str | None, said: str
+) -> None:
+    if text is not None:
+        (tmp_path / "rejection.py").write_text(text)
+    with pytest.raises(UnusableFile, match=said):
+        graft(tmp_path, {"rejection.py": ["residual"]}, {})
+
+
+# -------------------------------------------------------------------------- the script
+
+
+def test_stubs_are_the_reference_but_for_the_graded_bodies(stubs: Path) -> None:
+    functions = [function for one in EXERCISES for function in one.functions]
+    raised = 0
+    for path in stubs.rglob("*.py"):
+        stub = path.read_text(encoding="utf-8")
+        compile(stub, str(path), "exec")
+        lines = stub.splitlines()
+        whole = (ROOT / "minispec" / path.relative_to(stubs)).read_text("utf-8")
+        reference = whole.splitlines()
+        added = [line for line in lines if line not in reference]
+        assert all("raise NotImplementedError" in line for line in added)
+        raised += stub.count("raise NotImplementedError")
+        assert reference[0] == lines[0]
+    assert raised == len(functions) == len(set(functions))
+
+
+def test_hints_are_revealed_one_at_a_time(tmp_path: Path) -> None:
+    first, second = EXERCISES[7].hints
+    said = [start("--hint", 8, tmp_path).stdout.replace("\n", " ") for _ in range(3)]
+    assert first in said[0] and second not in said[0]
+    assert second in said[1] and first not in said[1]
+    assert first in said[2] and second in said[2]
+
+
+def test_every_exercise_is_described() -> None:
+    listed = start("--list").stdout.splitlines()
+    assert len(listed) == len(EXERCISES) == 13
+    for one in EXERCISES:
+        assert all(len(text) > 20 for text in (one.why, one.equation, one.contract))
+        assert len(set(one.hints)) == 2 and one.read_next
+    shown = start("--show", 8).stdout
+    assert "rejection.py:residual" in shown and "norm(max(0, p(x) - q(x)))" in shown
+
+
+def test_nothing_of_the_learners_is_overwritten(stubs: Path) -> None:
+    before = (stubs / "verify.py").read_text()
+    again = start(stubs)
+    assert again.returncode == 2 and "already holds" in again.stderr
+    assert (stubs / "verify.py").read_text() == before
+    assert start("--show", 99).returncode == 2 and start().returncode == 2
