@@ -29,6 +29,7 @@ from training import Plan, random_windows, train
 from minispec import checkpoint
 from minispec.gpt2 import GPT, GPTConfig
 from minispec.tokenizer import Tokenizer
+from minispec.tokenizer_export import export_tokenizer
 
 DESCRIPTION = """\
 Train the pair that ships with minispec, from the text that prepare_corpus.py made:
@@ -36,7 +37,7 @@ Train the pair that ships with minispec, from the text that prepare_corpus.py ma
   1. a byte-level BPE of 1,024 tokens, learned from the training text
   2. the target, 12 layers of width 256, trained to predict the next token
   3. texts by the target itself, at temperatures from 0 to 1
-  4. the draft, 1 or 2 layers of width 128, taught to imitate the target on both
+  4. the draft, 1 layer of width 64, taught to imitate the target on both
   5. figures: losses on the held-out plays, overlap, agreement
 
 Everything under way is kept in --work: stop with Ctrl-C whenever you like, and run the
@@ -196,6 +197,7 @@ def ship(job: Job, models: dict[str, GPT]) -> None:
         checkpoint.save(model, folder, torch.float16, eos_id=job.tokenizer.eos_id)
         vocabulary = (job.work / "tokenizer.tiktoken").read_bytes()
         (folder / "tokenizer.tiktoken").write_bytes(vocabulary)
+        export_tokenizer(job.tokenizer, folder, CONTEXT)
     loaded = {name: checkpoint.load(job.out / name) for name in models}
     say("measuring the pair")
     figures = measure_pair(loaded["target"], loaded["draft"], job.held_out)
@@ -213,7 +215,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path("runs/pair"))
     parser.add_argument("--out", type=Path, default=Path("runs/pair/shakespeare"))
     parser.add_argument("--draft-layers", type=int, default=1, metavar="N")
-    parser.add_argument("--draft-width", type=int, default=128, metavar="E")
+    parser.add_argument("--draft-width", type=int, default=64, metavar="E")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--hurry",
