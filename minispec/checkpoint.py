@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from minispec import safetensors_format
-from minispec.checkpoint_config import config_from_json, config_to_json, read_json
 from minispec.attention import AttentionForm, fused_attention
+from minispec.checkpoint_config import config_from_json, config_to_json, read_json
 from minispec.gpt2 import GPT, GPTConfig
 from minispec.key_names import canonical_names, check_shapes, conv1d_layout
 from minispec.safetensors_format import CheckpointError

@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from fetching import DownloadError, Hub, Missing, Silent, difference, fetch
 from known_models import MODELS, VOCABULARY, Model
+
 from minispec.checkpoint import CheckpointError
 from minispec.weight_files import INDEX, READERS, shard_map
 

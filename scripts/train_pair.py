@@ -232,10 +232,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parse_args(argv)
     torch.set_num_threads(args.threads)
     heads = max(1, args.draft_width // 64)
-    draft = GPTConfig(
-        args.draft_layers, heads, args.draft_width, VOCAB_SIZE, CONTEXT
-    )
-    job = Job(args.corpus, args.work, args.out, draft, args.hurry)
+    shape = GPTConfig(args.draft_layers, heads, args.draft_width, VOCAB_SIZE, CONTEXT)
+    job = Job(args.corpus, args.work, args.out, shape, args.hurry)
     job.work.mkdir(parents=True, exist_ok=True)
     try:
         target = train_target(job)

@@ -20,6 +20,7 @@ from minispec.gpt2 import GPT, GPTConfig
 from minispec.kv_cache import KVCache
 from minispec.randomness import Randomness, Seeded
 from minispec.sampling import Sampling, logits_to_probs
+
 from strategies import SEEDS, tiny_gpt
 
 same = partial(torch.testing.assert_close, rtol=0, atol=1e-12)  # in float64

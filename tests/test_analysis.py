@@ -11,10 +11,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import row_pairs
 from torch import Tensor
 
 from minispec import analysis
+
+from strategies import row_pairs
 
 ALPHAS = st.floats(0, 1)
 GAMMAS = st.integers(0, 8)

@@ -11,6 +11,11 @@ import pytest
 import torch
 from hypothesis import given
 
+from minispec.exactness import largest_difference, output_law
+from minispec.randomness import Seeded
+from minispec.sampling import Sampling
+from minispec.stopping import Limits
+
 from decoding import (
     Situation,
     next_row,
@@ -20,10 +25,6 @@ from decoding import (
     spy_on_feeding,
     tiny,
 )
-from minispec.exactness import largest_difference, output_law
-from minispec.randomness import Seeded
-from minispec.sampling import Sampling
-from minispec.stopping import Limits
 from oracles import naive_decode, naive_law
 
 pytestmark = pytest.mark.exercise4

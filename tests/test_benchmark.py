@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from script_loader import SCRIPTS, load_script
-from strategies import tiny_gpt
 
 from minispec import analysis, checkpoint
 from minispec.gpt2 import GPTConfig
 
-sys.path.insert(0, str(SCRIPTS))  # the script imports its neighbours
+from script_loader import load_script
+from strategies import tiny_gpt
+
 benchmark = load_script("benchmark")
 from benchmark_costs import Costs, measure_costs  # noqa: E402
 from benchmark_figures import Results, rows_of  # noqa: E402

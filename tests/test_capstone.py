@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from decoding import next_row, tiny
 from minispec import autoregressive
 from minispec.exactness import assert_same_law, output_law
 from minispec.pair import SHIPPED, load_pair
 from minispec.randomness import Randomness, Seeded
 from minispec.sampling import Sampling
+
+from decoding import next_row, tiny
 from oracles import naive_law
 from under_test import under_test
 

@@ -15,11 +15,12 @@ import torch
 from hypothesis import given
 
 from minispec import checkpoint, safetensors_format
-from minispec.checkpoint import CheckpointError, load, save
 from minispec.attention import open_attention
+from minispec.checkpoint import CheckpointError, load, save
 from minispec.gpt2 import GPT, GPTConfig
 from minispec.key_names import MATRICES, expected_shapes
 from minispec.vocabulary_rows import is_padded
+
 from strategies import SEEDS, configs, tiny_gpt
 
 # E = 6, two heads, V = 11: no two sizes are equal, so no wrong axis can hide.

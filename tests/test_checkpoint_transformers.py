@@ -18,6 +18,7 @@ from torch import Tensor
 
 from minispec import checkpoint
 from minispec.gpt2 import GPT
+
 from strategies import tiny_gpt
 
 transformers = pytest.importorskip("transformers", reason="needs transformers")

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from minispec.cli import main
 from minispec.commands import streaming
+
 from tiny_pairs import chain_folder, random_folder
 
 KEYS = {

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from minispec import checkpoint, pair as pair_module
+
+from minispec import checkpoint
+from minispec import pair as pair_module
 from minispec.cli import main
+
 from tiny_pairs import random_folder, write_vocabulary
 
 Output = pytest.CaptureFixture[str]

@@ -22,9 +22,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from script_loader import SCRIPTS, load_script
+from script_loader import load_script
 
-sys.path.insert(0, str(SCRIPTS))  # the script imports its neighbours
 import fetching  # noqa: E402
 from fetching import DownloadError, Hub, Missing, Pin, fetch  # noqa: E402
 from known_models import MODELS, Model  # noqa: E402

@@ -9,6 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 
+from minispec.exactness import largest_difference, output_law
+from minispec.randomness import Seeded
+from minispec.sampling import Sampling
+
 from decoding import (
     Scripted,
     Situation,
@@ -21,9 +25,6 @@ from decoding import (
     spy_on_feeding,
     tiny,
 )
-from minispec.exactness import largest_difference, output_law
-from minispec.randomness import Seeded
-from minispec.sampling import Sampling
 from oracles import naive_law
 
 pytestmark = pytest.mark.exercise5

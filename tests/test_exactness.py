@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minispec.randomness import Randomness
+
 from oracles import NaiveLaw, naive_accept_law
 from strategies import probability_rows
 

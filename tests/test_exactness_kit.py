@@ -16,6 +16,7 @@ from torch import Tensor
 
 from minispec.randomness import Randomness, Seeded
 from minispec.rejection import Verdict, reject
+
 from oracles import NaiveLaw, g_limit, g_statistic
 from strategies import SEEDS, probability_rows
 

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from minispec import rejection as reference
+
 from grading import CAPSTONE, EXERCISES
 from grafting import Call, UnusableFile, graft
-from minispec import rejection as reference
 from script_loader import SCRIPTS
 
 ROOT = SCRIPTS.parent
 NUMBERS = range(1, CAPSTONE)
 # Enough to see that a graded function is reached: the tests themselves are elsewhere.
-SAMPLE = (7, 8, 11, 13)
+SAMPLE = (3, 8, 13)
 
 
 def start(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from minispec.attention import fused_attention
 from minispec.gpt2 import GPT, GPTConfig
+
 from oracles import naive_gpt_logits
 from strategies import SEEDS, Case, cases, configs, tiny_gpt
 from under_test import under_test

@@ -13,10 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from decoding import Stateless, next_row, tied_gpt
 from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
 from minispec.sampling import Sampling
+
+from decoding import Stateless, next_row, tied_gpt
 
 V, N_NEW, EOS = 6, 17, 5
 GAMMAS = range(1, 9)

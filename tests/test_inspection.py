@@ -10,6 +10,7 @@ from hypothesis import given
 
 from minispec import checkpoint, safetensors_format
 from minispec.inspection import inspect, measure_bandwidth, report
+
 from strategies import SEEDS, configs, tiny_gpt
 
 

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 from torch import Tensor
 
 from minispec.kv_cache import KVCache
+
 from strategies import Case, cases, id_sequences, splits
 from under_test import under_test
 

@@ -14,13 +14,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from decoding import Stateless, next_row, tiny
 from minispec.exactness import Law, largest_difference, output_law
 from minispec.gpt2 import GPT
 from minispec.kv_cache import KVCache
 from minispec.randomness import Randomness
 from minispec.sampling import Sampling
 from minispec.stopping import FinishReason, Limits
+
+from decoding import Stateless, next_row, tiny
 
 REASONS = {"eos": -1, "length": -2, "context": -3}  # no token's id
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import regex  # type: ignore[import-untyped]
+import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
-from script_loader import load_script
 
-import tiktoken
 from minispec.tokenizer import EOS, GPT2_SPLIT, Tokenizer
+
+from script_loader import load_script
 
 bpe = load_script("learn_bpe")
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 
 from minispec.randomness import Seeded
+
 from oracles import naive_copy_continuation
 
 pytestmark = pytest.mark.exercise13

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from script_loader import load_script
 
 corpus = load_script("prepare_corpus")

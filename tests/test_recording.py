@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
+
 from minispec.draft import Drafter, ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.gpt2 import GPT

@@ -23,6 +23,7 @@ from torch import Tensor
 from minispec.exactness import Law, largest_difference, output_law
 from minispec.randomness import Randomness, Seeded
 from minispec.rejection import Verdict
+
 from oracles import g_limit, g_statistic, naive_completed, naive_continuations
 from strategies import Tables, probability_rows, row_pairs, tables
 

@@ -9,6 +9,9 @@ import pytest
 import torch
 from hypothesis import given
 
+from minispec.gpt2 import GPT
+from minispec.sampling import logits_to_probs
+
 from decoding import (
     Situation,
     assert_holds,
@@ -20,8 +23,6 @@ from decoding import (
     situations,
     tiny,
 )
-from minispec.gpt2 import GPT
-from minispec.sampling import logits_to_probs
 
 pytestmark = pytest.mark.exercise9
 LENGTHS = st.integers(0, 12)

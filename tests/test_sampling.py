@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from torch import Tensor
 
 from minispec.sampling import Sampling
+
 from oracles import naive_probs, naive_scores, naive_share, naive_softmax
 from strategies import Chain, chains, distinct_logits, id_sequences, logit_rows
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from minispec.draft import ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.exactness import Law
@@ -23,7 +25,6 @@ from minispec.gpt2 import GPT
 from minispec.pair import SHIPPED, Pair, load_pair
 from minispec.randomness import Seeded
 from minispec.sampling import Sampling
-from torch import Tensor
 
 PROMPT = "ROMEO:\n"
 TOP_K = 12  # so that the law has 144 outcomes, not a million

@@ -15,6 +15,10 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
+from minispec.randomness import Seeded
+from minispec.sampling import Sampling
+from minispec.stopping import Limits
+
 from decoding import (
     Fixed,
     Scripted,
@@ -29,9 +33,6 @@ from decoding import (
     spy_on_feeding,
     tiny,
 )
-from minispec.randomness import Seeded
-from minispec.sampling import Sampling
-from minispec.stopping import Limits
 from strategies import SEEDS
 
 V = 4

@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+
 from minispec.speculative import DraftedToken, Round
 from minispec.tokenizer import EOS, StreamDecoder, Tokenizer
 from minispec.trace import Paint, coloured_text, labels, legend, quoted, round_table

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from minispec.cli import main, make_parser
 from minispec.commands.options import request_from
 from minispec.commands.streaming import Decode, run, text_of
+
 from tiny_pairs import random_folder
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium installed")

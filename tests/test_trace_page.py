@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from minispec.cli import main, make_parser
 from minispec.commands.options import request_from
 from minispec.commands.streaming import Decode, run, text_of
 from minispec.trace_page import render
+
 from tiny_pairs import chain_folder, random_folder
 
 HOSTILE = "</script><script>alert('1')</script>\"<!-- <b>&amp;\u2028{{style}}</title>"

@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 
+from minispec.sampling import Sampling
+
 from decoding import (
     Situation,
     assert_holds,
@@ -19,7 +21,6 @@ from decoding import (
     spy_on_feeding,
     tiny,
 )
-from minispec.sampling import Sampling
 
 pytestmark = pytest.mark.exercise6
 

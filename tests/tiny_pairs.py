@@ -10,6 +10,7 @@ import base64
 from pathlib import Path
 
 import torch
+
 from minispec import checkpoint
 from minispec.gpt2 import GPT, GPTConfig
 

@@ -9,10 +9,10 @@ from minispec.inspection import inspect, measure_bandwidth, report
 from minispec.pair import SHIPPED
 
 DESCRIPTION = """\
-Layers, heads, widths, vocabulary, parameters; bytes and types on disk; what the KV cache
-takes per token; and how long a token takes if reading the weights were all, at the
-bandwidth that this machine shows just now. By default, both models that ship with the
-project.
+Layers, heads, widths, vocabulary, parameters; bytes and types on disk; what the KV
+cache takes per token; and how long a token takes if reading the weights were all, at
+the bandwidth that this machine shows just now. By default, both models that ship with
+the project.
 """
 
 
