@@ -20,9 +20,9 @@ import torch
 
 from minispec.analysis import seconds_per_token
 from minispec.checkpoint import read_folder
+from minispec.checkpoint.weight_files import read_weights, weight_paths
 from minispec.gpt2 import GPTConfig
 from minispec.tokenizer import Tokenizer, TokenizerError
-from minispec.weight_files import read_weights, weight_paths
 
 
 @dataclass(frozen=True)

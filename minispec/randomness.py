@@ -5,7 +5,7 @@ proposes, how many proposals the target keeps, and which token replaces the firs
 refused. All of them go through a `Randomness`, so that
 
 - a seed fixes a whole decode, and no global generator is ever read or moved;
-- `exactness.py` can put an enumerating source in its place and visit every outcome of
+- `exactness/` can put an enumerating source in its place and visit every outcome of
   the very same code.
 """
 

@@ -25,7 +25,7 @@ from fetching import DownloadError, Hub, Missing, Silent, difference, fetch
 from known_models import MODELS, VOCABULARY, Model
 
 from minispec.checkpoint import CheckpointError
-from minispec.weight_files import INDEX, READERS, shard_map
+from minispec.checkpoint.weight_files import INDEX, READERS, shard_map
 
 try:
     import fcntl

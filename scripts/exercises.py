@@ -244,7 +244,7 @@ EXERCISES = (
             "A round commits one token more than it drafts, so drafting more than "
             "room - 1 is wasted; with room 1, draft nothing.",
         ),
-        "minispec/exactness.py: how all of this is proved at once",
+        "minispec/exactness/: how all of this is proved at once",
     ),
     Exercise(
         12,

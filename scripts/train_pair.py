@@ -27,9 +27,9 @@ from torch import Tensor
 from training import Plan, random_windows, train
 
 from minispec import checkpoint
+from minispec.checkpoint.tokenizer_export import export_tokenizer
 from minispec.gpt2 import GPT, GPTConfig
 from minispec.tokenizer import Tokenizer
-from minispec.tokenizer_export import export_tokenizer
 
 DESCRIPTION = """\
 Train the pair that ships with minispec, from the text that prepare_corpus.py made:

@@ -14,12 +14,12 @@ import pytest
 import torch
 from hypothesis import given
 
-from minispec import checkpoint, safetensors_format
+from minispec import checkpoint
 from minispec.attention import open_attention
-from minispec.checkpoint import CheckpointError, load, save
+from minispec.checkpoint import CheckpointError, load, safetensors_format, save
+from minispec.checkpoint.key_names import MATRICES, expected_shapes
+from minispec.checkpoint.vocabulary_rows import is_padded
 from minispec.gpt2 import GPT, GPTConfig
-from minispec.key_names import MATRICES, expected_shapes
-from minispec.vocabulary_rows import is_padded
 
 from strategies import SEEDS, configs, tiny_gpt
 

@@ -20,13 +20,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
-from script_loader import load_script
-
 import fetching  # noqa: E402
+import pytest
 from fetching import DownloadError, Hub, Missing, Pin, fetch  # noqa: E402
 from known_models import MODELS, Model  # noqa: E402
+
+from script_loader import load_script
 
 script = load_script("download_weights")
 

@@ -100,7 +100,7 @@ def test_the_reference_is_lossless_at_any_rows(
     rows = [data.draw(probability_rows(V)) for _ in range(2 * K + 1)]
     target = torch.stack(rows[: K + 1])
     draft = torch.stack(rows[K + 1 :]) if K else torch.empty(0, V)
-    kit = impl.exactness_rejection
+    kit = impl.exactness.rejection
     law = kit.law_of_rejection(impl.rejection.reject, target, draft)
     impl.exactness.assert_same_law(law, product(target.tolist()))
     impl.exactness.assert_same_law(kit.law_of_rows(target), product(target.tolist()))
@@ -122,7 +122,7 @@ def wrong_sampler(
 
 def test_the_sampler_of_the_mistakes_is_right_without_one(impl: Any) -> None:
     sampler = partial(wrong_sampler, mistake="none")
-    law = impl.exactness_rejection.law_of_rejection(sampler, TARGET, DRAFT)
+    law = impl.exactness.rejection.law_of_rejection(sampler, TARGET, DRAFT)
     impl.exactness.assert_same_law(law, product(TARGET.tolist()))
 
 
@@ -131,7 +131,7 @@ def test_the_sampler_of_the_mistakes_is_right_without_one(impl: Any) -> None:
 )
 def test_one_wrong_line_is_found(impl: Any, mistake: str) -> None:
     sampler = partial(wrong_sampler, mistake=mistake)
-    law = impl.exactness_rejection.law_of_rejection(sampler, TARGET, DRAFT)
+    law = impl.exactness.rejection.law_of_rejection(sampler, TARGET, DRAFT)
     with pytest.raises(AssertionError, match="too often"):
         impl.exactness.assert_same_law(law, product(TARGET.tolist()), 1e-3)
 
@@ -139,7 +139,7 @@ def test_one_wrong_line_is_found(impl: Any, mistake: str) -> None:
 def test_drafts_from_other_rows_than_declared_are_found(impl: Any) -> None:
     """Acceptance test T1: an argmax, declared as a draw, gives (2/5, 3/5, 0)."""
     best = torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64)
-    law_of = impl.exactness_rejection.law_of_rejection
+    law_of = impl.exactness.rejection.law_of_rejection
     law = law_of(reject, TARGET, DRAFT, drawn_from=best)
     wrong = product([[0.4, 0.6, 0.0], TARGET[1].tolist()])
     impl.exactness.assert_same_law(law, wrong)
@@ -148,7 +148,7 @@ def test_drafts_from_other_rows_than_declared_are_found(impl: Any) -> None:
 
 
 def test_rows_that_do_not_fit_are_refused(impl: Any) -> None:
-    law_of = impl.exactness_rejection.law_of_rejection
+    law_of = impl.exactness.rejection.law_of_rejection
     with pytest.raises(ValueError, match=r"need target_rows of shape \[2, 3\], got"):
         law_of(reject, TARGET[:1], DRAFT)
     with pytest.raises(impl.exactness.TooManyBranches, match="more than 3 "):
@@ -164,7 +164,7 @@ def in_torch(strict: bool, dtype: torch.dtype, impl: Any) -> Callable[..., Verdi
     def sampler(
         tokens: Tensor, draft: Tensor, target: Tensor, chance: Randomness
     ) -> Verdict:
-        with impl.exactness_rejection.torch_draws_from(chance):
+        with impl.exactness.rejection.torch_draws_from(chance):
             at = tokens[:, None]
             ratio = target[:-1].gather(1, at)[:, 0] / draft.gather(1, at)[:, 0]
             ratio = ratio.to(dtype)
@@ -190,7 +190,7 @@ def test_torchs_generator_is_enumerated(
     rows = torch.rand(2 * K + 1, V, generator=generator, dtype=torch.float64)
     rows = rows / rows.sum(-1, keepdim=True)
     target, draft = rows[: K + 1], rows[K + 1 :]
-    law_of = impl.exactness_rejection.law_of_rejection
+    law_of = impl.exactness.rejection.law_of_rejection
     law = law_of(in_torch(strict, torch.float64, impl), target, draft)
     impl.exactness.assert_same_law(law, product(target.tolist()))
 
@@ -203,7 +203,7 @@ def test_a_uniform_of_exactly_0_is_seen(
     target = torch.tensor([[0.0, 1.0], [0.5, 0.5]], dtype=torch.float64)
     draft = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
     sampler = in_torch(strict, torch.float32, impl)
-    law = impl.exactness_rejection.law_of_rejection(sampler, target, draft)
+    law = impl.exactness.rejection.law_of_rejection(sampler, target, draft)
     forbidden = sum(prob for key, prob in law.items() if key[0] == 0)
     assert forbidden == 0.5 * chance
 
@@ -218,7 +218,7 @@ def test_a_comparison_has_the_chance_of_the_grid(
     below = {"<": math.ceil(exact), "<=": math.floor(exact) + 1}
 
     def run(sign: str, turned: bool, chance: Randomness) -> list[int]:
-        with impl.exactness_rejection.torch_draws_from(chance):
+        with impl.exactness.rejection.torch_draws_from(chance):
             u = torch.rand(1, dtype=dtype)
             t = torch.tensor([threshold], dtype=dtype)
             if sign == "<":
@@ -236,7 +236,7 @@ def test_torch_is_put_back_and_its_generator_left_alone(impl: Any) -> None:
     kept = torch.rand, torch.rand_like, torch.multinomial
     state = torch.get_rng_state()
     with pytest.raises(ZeroDivisionError):
-        with impl.exactness_rejection.torch_draws_from(Seeded(0)):
+        with impl.exactness.rejection.torch_draws_from(Seeded(0)):
             assert torch.rand is not kept[0]
             torch.multinomial(torch.tensor([0.5, 0.5]), 1)
             torch.rand(3) < 0.5
@@ -246,7 +246,7 @@ def test_torch_is_put_back_and_its_generator_left_alone(impl: Any) -> None:
 
 
 def test_what_cannot_be_enumerated_says_so(impl: Any) -> None:
-    with impl.exactness_rejection.torch_draws_from(Seeded(0)):
+    with impl.exactness.rejection.torch_draws_from(Seeded(0)):
         with pytest.raises(AttributeError, match="can only be compared.*statistics"):
             torch.rand(3).log()
         with pytest.raises(TypeError, match="bfloat16.*float32 or float64"):
@@ -271,7 +271,7 @@ def test_g_is_the_oracles(impl: Any, counts: list[int]) -> None:
     n = len(counts)
     law = {(i,): 1 / n for i in range(n)}
     total = sum(counts)
-    found = impl.exactness_statistics.g_test(
+    found = impl.exactness.statistics.g_test(
         Counter({(i,): count for i, count in enumerate(counts)}), law
     )
     if total >= 5 * n:
@@ -286,21 +286,21 @@ def test_g_is_the_oracles(impl: Any, counts: list[int]) -> None:
 def test_tails_are_those_in_the_tables(
     impl: Any, degrees: int, statistic: float
 ) -> None:
-    tail = impl.exactness_statistics.chi_square_tail(statistic, degrees)
+    tail = impl.exactness.statistics.chi_square_tail(statistic, degrees)
     wanted = {1: 0.05, 3: 0.001, 50: 0.05}[degrees]
     assert tail == pytest.approx(wanted, rel=2e-3)
-    found = impl.exactness_statistics.critical_value(degrees, wanted)
+    found = impl.exactness.statistics.critical_value(degrees, wanted)
     assert found == pytest.approx(statistic, rel=1e-3)
 
 
 def test_the_oracles_limit_is_the_one_in_a_million_point(impl: Any) -> None:
     limit = g_limit([0.1] * 10)
-    tail = impl.exactness_statistics.chi_square_tail(limit, 9)
+    tail = impl.exactness.statistics.chi_square_tail(limit, 9)
     assert 0.5e-6 < tail < 2e-6
 
 
 def test_an_impossible_outcome_settles_it(impl: Any) -> None:
-    test = impl.exactness_statistics.g_test
+    test = impl.exactness.statistics.g_test
     assert test(Counter({(0,): 999, (9,): 1}), {(0,): 1.0}).p_value == 0
     assert test(Counter({(0,): 999}), {(0,): 1.0}).p_value == 1
     with pytest.raises(ValueError, match="no counts"):
@@ -314,14 +314,14 @@ def share_of_alarms(impl: Any, law: NaiveLaw, n: int, level: float) -> float:
         row.expand(400, 4), n, True, generator=torch.Generator().manual_seed(n)
     )
     tests = [
-        impl.exactness_statistics.g_test(Counter((i,) for i in line), FAIR)
+        impl.exactness.statistics.g_test(Counter((i,) for i in line), FAIR)
         for line in draws.tolist()
     ]
     return sum(test.p_value < level for test in tests) / len(tests)
 
 
 def test_false_alarms_and_power_are_as_stated(impl: Any) -> None:
-    statistics = impl.exactness_statistics
+    statistics = impl.exactness.statistics
     assert share_of_alarms(impl, FAIR, 300, 0.05) == pytest.approx(0.05, abs=0.04)
     stated = statistics.power(FAIR, LOADED, 600, 0.05)
     assert 0.2 < stated < 0.8
@@ -329,13 +329,13 @@ def test_false_alarms_and_power_are_as_stated(impl: Any) -> None:
 
 
 def test_the_power_against_the_law_itself_is_the_false_alarm_rate(impl: Any) -> None:
-    power = impl.exactness_statistics.power
+    power = impl.exactness.statistics.power
     for level in (0.05, 1e-4):
         assert power(FAIR, FAIR, 1000, level) == pytest.approx(level, rel=1e-6)
 
 
 def test_the_draws_needed_are_enough_and_hardly_more(impl: Any) -> None:
-    statistics = impl.exactness_statistics
+    statistics = impl.exactness.statistics
     n = statistics.draws_needed(FAIR, LOADED, false_alarm=1e-4, wanted=0.99)
     assert statistics.power(FAIR, LOADED, n, 1e-4) >= 0.99
     assert statistics.power(FAIR, LOADED, int(n / 1.15), 1e-4) < 0.99
@@ -346,17 +346,17 @@ def test_the_draws_needed_are_enough_and_hardly_more(impl: Any) -> None:
 def test_what_is_forbidden_is_found_when_it_is_first_drawn(impl: Any) -> None:
     """At one draw in a thousand: 1 - 0.999**n, and nothing else shows."""
     law, other = {(0,): 1.0}, {(0,): 0.999, (1,): 0.001}
-    power = impl.exactness_statistics.power(law, other, 500, 1e-4)
+    power = impl.exactness.statistics.power(law, other, 500, 1e-4)
     assert power == pytest.approx(1 - 0.999**500, rel=1e-3)
 
 
 def test_drawing_from_torch_repeats_and_leaves_its_generator_alone(impl: Any) -> None:
     row, state = torch.tensor([0.25] * 4), torch.get_rng_state()
     draw = partial(
-        impl.exactness_statistics.draw, lambda: torch.multinomial(row, 1), 2000
+        impl.exactness.statistics.draw, lambda: torch.multinomial(row, 1), 2000
     )
     counts = draw(seed=1)
     assert counts == draw(seed=1) != draw(seed=2)
     assert torch.equal(torch.get_rng_state(), state)
     assert sum(counts.values()) == 2000
-    assert impl.exactness_statistics.g_test(counts, FAIR).p_value > 1e-4
+    assert impl.exactness.statistics.g_test(counts, FAIR).p_value > 1e-4

@@ -28,12 +28,12 @@ from hypothesis import given
 from torch import Tensor
 
 from minispec.exactness import assert_same_law, largest_difference
-from minispec.exactness_rejection import (
+from minispec.exactness.rejection import (
     law_of_rejection,
     law_of_rows,
     torch_draws_from,
 )
-from minispec.exactness_statistics import draw, draws_needed, g_test
+from minispec.exactness.statistics import draw, draws_needed, g_test
 from minispec.randomness import Randomness
 from minispec.rejection import Verdict, reject
 

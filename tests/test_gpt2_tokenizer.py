@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minispec.checkpoint.tokenizer_export import export_tokenizer
 from minispec.tokenizer import StreamDecoder, Tokenizer
-from minispec.tokenizer_export import export_tokenizer
 
 SHA256 = {
     "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",

@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from minispec import checkpoint, safetensors_format
+from minispec import checkpoint
+from minispec.checkpoint import safetensors_format
 from minispec.inspection import inspect, measure_bandwidth, report
 
 from strategies import SEEDS, configs, tiny_gpt

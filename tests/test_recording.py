@@ -15,11 +15,11 @@ from minispec.draft import Drafter, ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
-from minispec.recording import Lengths, Recorded, most_probable, record
 from minispec.sampling import Sampling
 from minispec.speculative import Generation, Round, speculative_rounds
 from minispec.stopping import Limits
-from minispec.trace_speed import cost_ratios, speed_of
+from minispec.trace.recording import Lengths, Recorded, most_probable, record
+from minispec.trace.speed import cost_ratios, speed_of
 
 from decoding import next_row, tiny
 

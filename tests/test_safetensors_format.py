@@ -16,8 +16,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispec.safetensors_format import CheckpointError, read, write
-from minispec.safetensors_header import DTYPES, MAX_HEADER
+from minispec.checkpoint.safetensors_format import CheckpointError, read, write
+from minispec.checkpoint.safetensors_header import DTYPES, MAX_HEADER
 
 THOROUGH = settings.default.max_examples >= 1000  # --hypothesis-profile thorough
 FUZZ = 20_000 if THOROUGH else 200  # damaged files

@@ -20,7 +20,7 @@ from torch import Tensor
 from minispec.draft import ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.exactness import Law
-from minispec.exactness_statistics import g_test, power
+from minispec.exactness.statistics import g_test, power
 from minispec.gpt2 import GPT
 from minispec.pair import SHIPPED, Pair, load_pair
 from minispec.randomness import Seeded

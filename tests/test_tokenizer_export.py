@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from minispec.checkpoint.tokenizer_export import export_tokenizer, merges
 from minispec.tokenizer import EOS, Tokenizer
-from minispec.tokenizer_export import export_tokenizer, merges
 
 PLAY = """ROMEO:
 But, soft! what light through yonder window breaks?

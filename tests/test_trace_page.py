@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from minispec.cli import main, make_parser
 from minispec.commands.options import request_from
 from minispec.commands.streaming import Decode, run, text_of
-from minispec.trace_page import render
+from minispec.trace.page import render
 
 from tiny_pairs import chain_folder, random_folder
 
@@ -182,7 +182,7 @@ def test_nothing_is_loaded(tmp_path: Path, pair: list[str]) -> None:
 
 def test_no_code_writes_markup() -> None:
     folder = Path(render.__code__.co_filename).parent
-    for path in folder.glob("trace_page*.js"):
+    for path in folder.glob("page*.js"):
         code = path.read_text(encoding="utf-8")
         assert not re.search(r"HTML|document\.write|\beval\b|Function\(", code), path
 

@@ -12,9 +12,9 @@ from minispec.commands.options import Request, add_decoding_options, request_fro
 from minispec.commands.streaming import steps_of
 from minispec.draft import Drafter
 from minispec.gpt2 import GPT
-from minispec.recording import Recorded, record
-from minispec.trace_page import generation_of, render, trace_data
-from minispec.trace_speed import speed_of
+from minispec.trace.page import generation_of, render, trace_data
+from minispec.trace.recording import Recorded, record
+from minispec.trace.speed import speed_of
 
 DESCRIPTION = """\
 Write a decode as one HTML page on which it can be stepped through: what was drafted,

@@ -2,7 +2,7 @@
 
     recorded rounds --trace_data--> numbers and texts --render--> one file
 
-`trace_page.html` is the frame and `.css` the looks; `.parts.js` makes the parts of a
+`page.html` is the frame and `.css` the looks; `.parts.js` makes the parts of a
 round, `.says.js` the sentences, and `.js` steps. All of it and the data go into one
 file, which loads nothing: it can be mailed, printed, and opened from
 disk. The page only shows numbers that are computed here, by the same code as anywhere
@@ -18,12 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from minispec.recording import Recorded, most_probable
 from minispec.speculative import DraftedToken, Generation
 from minispec.stopping import FinishReason
 from minispec.tokenizer import StreamDecoder, Tokenizer
 from minispec.trace import labels, quoted
-from minispec.trace_speed import Speed
+from minispec.trace.recording import Recorded, most_probable
+from minispec.trace.speed import Speed
 
 N_TOP = 5  # tokens shown of the row that was drawn from
 LARGEST = 1e6  # a ratio beyond says no more, and infinity is no JSON

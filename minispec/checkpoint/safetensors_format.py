@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.safetensors_header import DTYPES, CheckpointError, parse_header
+from minispec.checkpoint.safetensors_header import DTYPES, CheckpointError, parse_header
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 ALIGNMENT = 64  # bytes: the arrays that `write` lays down begin on a cache line

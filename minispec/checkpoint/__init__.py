@@ -7,7 +7,7 @@
 The model is built without memory and the mapped tensors become its parameters, so
 float32 weights are loaded without one copy. Each step has its file: the format
 (`safetensors_format.py`), the files (`weight_files.py`), names and layouts
-(`key_names.py`), the configuration (`checkpoint_config.py`), head and padding
+(`key_names.py`), the configuration (`config.py`), head and padding
 (`vocabulary_rows.py`).
 
 Accepted beside GPT-2's own files: shards, pickles, prefixes, stored masks, untied
@@ -25,14 +25,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from minispec import safetensors_format
 from minispec.attention import AttentionForm, fused_attention
-from minispec.checkpoint_config import config_from_json, config_to_json, read_json
+from minispec.checkpoint import safetensors_format
+from minispec.checkpoint.config import config_from_json, config_to_json, read_json
+from minispec.checkpoint.key_names import canonical_names, check_shapes, conv1d_layout
+from minispec.checkpoint.safetensors_format import CheckpointError
+from minispec.checkpoint.vocabulary_rows import (
+    cut_vocabulary,
+    settle_head,
+    strip_padding,
+)
+from minispec.checkpoint.weight_files import read_weights
 from minispec.gpt2 import GPT, GPTConfig
-from minispec.key_names import canonical_names, check_shapes, conv1d_layout
-from minispec.safetensors_format import CheckpointError
-from minispec.vocabulary_rows import cut_vocabulary, settle_head, strip_padding
-from minispec.weight_files import read_weights
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec import safetensors_format
-from minispec.safetensors_format import CheckpointError
+from minispec.checkpoint import safetensors_format
+from minispec.checkpoint.safetensors_format import CheckpointError
 
 Reader = Callable[[Path], dict[str, Tensor]]
 INDEX = ".index.json"

@@ -16,8 +16,8 @@ To test a decoder of your own, write it as a function of a `Randomness`:
     assert_same_law(output_law(mine), output_law(the_target_alone))
 
 To test only how it accepts and replaces drafts, or code that draws from torch's
-generator: `exactness_rejection.py`. Laws too large to enumerate:
-`exactness_statistics.py`.
+generator: `exactness/rejection.py`. Laws too large to enumerate:
+`exactness/statistics.py`.
 """
 
 from __future__ import annotations

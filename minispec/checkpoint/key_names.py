@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from minispec.checkpoint.safetensors_format import CheckpointError
 from minispec.gpt2 import GPTConfig
-from minispec.safetensors_format import CheckpointError
 
 PREFIXES = ("_orig_mod.", "module.", "transformer.")
 # Masks, not weights: `attn.bias` is triangular, `masked_bias` the -10000 beside it. A

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from minispec.checkpoint.safetensors_format import CheckpointError
 from minispec.gpt2 import GPTConfig
-from minispec.safetensors_format import CheckpointError
 
 SIZES = ("n_layer", "n_head", "n_embd", "vocab_size", "n_positions")
 OPTIONAL = {

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minispec.checkpoint.safetensors_format import CheckpointError
 from minispec.gpt2 import GPTConfig
-from minispec.safetensors_format import CheckpointError
 
 
 def settle_head(

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from minispec.analysis import expected_tokens, round_speedup
-from minispec.recording import Recorded
 from minispec.speculative import Generation
+from minispec.trace.recording import Recorded
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ torch.rand gives multiples of 2**-24 in float32 and of 2**-53 in float64, 0 amon
 so that `u <= 0` has a chance above 0 where `u < 0` has none.
 
 Left out: uniforms that are used for anything but a comparison, and Gumbel or
-exponential noise. For those there is `exactness_statistics.py`.
+exponential noise. For those there is `exactness/statistics.py`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class OpenUniforms:
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
             f"an open uniform can only be compared, it has no {name!r}: test this "
-            "sampler by statistics (exactness_statistics.py)"
+            "sampler by statistics (exactness/statistics.py)"
         )
 
 
