@@ -1,0 +1,105 @@
+"""How the notebooks draw: in greys, told apart by marker, dash and hatching.
+
+Nothing relies on colour, so every figure survives a black-and-white printer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+plt.rcParams.update(
+    {
+        "figure.dpi": 88,
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "0.9",
+        "legend.frameon": False,
+    }
+)
+
+# One style per curve: dash, marker, grey.
+LINES = [("-", "o", "0.0"), ("--", "s", "0.35"), ("-.", "^", "0.5"), (":", "D", "0.6")]
+# One style per group of bars: grey, hatching.
+BARS = [("0.25", ""), ("0.8", "///"), ("1.0", ""), ("0.6", "...")]
+
+# What a slot of a cache holds -> grey, hatching, colour of its text.
+SLOTS = {
+    "held": ("0.75", "", "black"),
+    "drafted": ("1.0", "////", "black"),
+    "stale": ("1.0", "", "0.45"),
+    "free": ("1.0", "", "black"),
+}
+
+
+def axes(
+    n: int = 1, width: float = 7.2, height: float = 2.8, rows: int = 1
+) -> list[Axes]:
+    """`n` axes side by side in each row, in one figure of so many inches."""
+    _, made = plt.subplots(
+        rows, n, figsize=(width, height), layout="constrained", squeeze=False
+    )
+    return list(made.flat)
+
+
+def titles(ax: Axes, x: str, y: str, above: str = "") -> None:
+    """What both axes show, with units, and perhaps a title."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.set_title(above, fontsize=9)
+
+
+def curves(ax: Axes, x: Sequence[float], ys: Mapping[str, Sequence[float]]) -> None:
+    """One curve for each name; up to four look different without colour."""
+    for (name, y), (dash, marker, grey) in zip(ys.items(), LINES):
+        ax.plot(
+            x, y, linestyle=dash, marker=marker, color=grey, markersize=4, label=name
+        )
+    ax.legend()
+
+
+def bars(
+    ax: Axes, names: Sequence[str], heights: Mapping[str, Sequence[float]]
+) -> None:
+    """Groups of bars: for each name on the axis one bar of each kind."""
+    width = 0.8 / len(heights)
+    for i, ((kind, values), (grey, hatch)) in enumerate(zip(heights.items(), BARS)):
+        at = [x + (i + 0.5) * width - 0.4 for x in range(len(names))]
+        ax.bar(
+            at, values, width, color=grey, hatch=hatch, edgecolor="black", label=kind
+        )
+    ax.set_xticks(range(len(names)), names)
+    ax.grid(axis="x", visible=False)
+    ax.legend()
+
+
+def slots(rows: Mapping[str, Sequence[tuple[str, str]]], width: float = 7.2) -> None:
+    """Caches drawn as rows of slots, each with (text, kind) as in `SLOTS`."""
+    height = 0.55 * len(rows) + 0.4
+    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    for y, row in enumerate(rows.values()):
+        for x, (text, kind) in enumerate(row):
+            grey, hatch, ink = SLOTS[kind]
+            ax.bar(
+                x, 0.7, 0.94, y - 0.35, color=grey, hatch=hatch, edgecolor="0.4",
+                linestyle=":" if kind == "stale" else "-",
+            )
+            paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+            ax.text(
+                x, y, text, ha="center", va="center", color=ink, fontsize=7.5,
+                bbox=paper if hatch and text else None,
+            )
+    n = max(map(len, rows.values()))
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_xticks(range(n))
+    ax.set_xlabel("slot of the cache = position in the text")
+    ax.set_xlim(-0.6, n - 0.4)
+    ax.invert_yaxis()
+    ax.grid(visible=False)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.tick_params(length=0)
