@@ -34,7 +34,11 @@ def open_attention(
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
 ) -> Tensor:  # [B, H, T, D], 2 x [B, H, S, D], [T, S] -> [B, H, T, D]
-    """The same function in one fused kernel, without storing the scores."""
+    """The same under a causal mask, in one fused kernel that stores no scores.
+
+    Where there is no past (T == S) the kernel makes the mask itself, and `mask` is not
+    read.
+    """
     if query.shape[-2] == key.shape[-2]:  # no past: the kernel knows this mask itself
         return F.scaled_dot_product_attention(
             query, key, value, is_causal=True, scale=scale

@@ -52,7 +52,8 @@ class Seeded:
         total = cumulative[-1].item()
         if not 0 < total < math.inf:
             raise ValueError(
-                f"probabilities must sum to 1, got {total}: the row is NaN or empty"
+                f"a row's mass must be positive and finite, got {total}: expected "
+                "probabilities that sum to 1"
             )
         point = self._generator.random() * total
         return int(torch.searchsorted(cumulative, point, right=True))

@@ -7,7 +7,7 @@
            --roll back-> both caches hold a part of what is committed
 
 No mathematics is here and no loop over rounds is anywhere else. Every round commits at
-least one token, so even a useless drafter costs only its own time.
+least one token, so a useless drafter costs only its own time and a wider verification.
 
 Paper: Leviathan, Kalman and Matias 2023 (arXiv 2211.17192), algorithm 1. Left out:
 batches, trees of drafts, and a gamma that adapts.
@@ -39,8 +39,8 @@ Fate = Literal["accepted", "refused", "unread"]
 class DraftedToken:
     """One proposal and what became of it.
 
-    "refused" is the first that the target did not keep; all after it are "unread", and
-    so are accepted ones behind an EOS.
+    "refused" is the first that the target did not keep. All after it are "unread", and
+    so is everything behind an EOS.
     """
 
     token: int
@@ -64,7 +64,11 @@ class Round:
 
     @property
     def extra(self) -> Literal["bonus", "resampled"] | None:
-        """What the last committed token is, if it was not drafted."""
+        """What the last committed token is, if it was not drafted.
+
+        A round without proposals is a plain step of the target: its token is a "bonus",
+        since all of none were accepted.
+        """
         if len(self.committed) == self.n_accepted:
             return None
         return "bonus" if self.n_accepted == len(self.drafted) else "resampled"
@@ -102,8 +106,8 @@ class Generation:
     def acceptance_rate(self) -> float | None:
         """Accepted among the proposals that were looked at; None if there were none.
 
-        Those after a refusal were never looked at: this estimates alpha, the chance
-        that one proposal is kept, and not the smaller ratio accepted / drafted.
+        "Unread" ones do not count: this estimates alpha, the chance that one proposal
+        is kept, and not the smaller ratio accepted / drafted.
         """
         fates = [drafted.fate for round in self.rounds for drafted in round.drafted]
         judged = len(fates) - fates.count("unread")

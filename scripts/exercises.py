@@ -179,7 +179,7 @@ EXERCISES = (
         "that the draft liked had their chance already. Draw from what is missing.",
         "p'(x) = norm(max(0, p(x) - q(x)))\n"
         "(Leviathan et al. 2023, section 2.3 and appendix A.1; Chen et al. 2023, "
-        "equation 3)",
+        "equation 3, who swap the letters: here p is the target and q the draft)",
         "Two rows [V] to one row [V] that sums to 1, in the rows' own type. Where the "
         "target nowhere exceeds the draft (only rounding refused), the target's row.",
         (

@@ -4,7 +4,7 @@
     python scripts/start_exercises.py --list          all exercises
     python scripts/start_exercises.py --show 8        what exercise 8 asks
     python scripts/start_exercises.py --hint 8        its first hint, then its second
-    pytest --impl mine -m exercise8                   grade it; without -m: all
+    pytest --impl=mine -m exercise8                   grade it; without -m: all
 
 A stub is its reference with the bodies of the graded functions replaced; signatures,
 docstrings and everything else stay. Only the graded functions are graded, together with

@@ -122,7 +122,7 @@ def memory_bound(args: argparse.Namespace, best: int) -> str:
     size = args.parameters * args.bytes
     seconds = analysis.seconds_per_token(args.parameters, args.bytes, args.bandwidth)
     lines = [
-        f"memory-bound: {short(args.parameters / 1e9)} billion weights x "
+        f"for example, memory-bound: {short(args.parameters / 1e9)} billion weights x "
         f"{args.bytes:g} bytes = {short(size / 1e9)} GB, read for every token\n"
         f"at {short(args.bandwidth / 1e12)} TB/s: {short(1e3 * seconds)} ms a token"
     ]
