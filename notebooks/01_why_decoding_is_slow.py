@@ -1,0 +1,245 @@
+# %% [markdown]
+# # 1. Why decoding is slow
+#
+# A language model writes one token at a time. At the end of this notebook you will be
+# able to explain
+#
+# - why the time a token takes follows from the bytes of the weights and hardly from the
+#   arithmetic,
+# - why one pass over five tokens costs little more than a pass over one, and where that
+#   ends,
+# - why a model with a fiftieth of the parameters does not cost a fiftieth.
+#
+# Read beside it: `minispec/autoregressive.py` and, for the shapes, `minispec/gpt2.py`.
+
+# %%
+import time
+
+import torch
+from figures import axes, curves, titles
+from minispec import analysis, autoregressive
+from minispec.gpt2 import GPT, GPTConfig
+from minispec.randomness import Seeded
+from minispec.rollback import rollback
+from workbench import DRAFT, TARGET, decode, encode, milliseconds, n_parameters
+
+# %% [markdown]
+# ## One token, one pass
+#
+# The shipped target continues a line. Every token needs the one before it, so every
+# token is a whole pass through the model: embeddings, all blocks, head.
+
+# %%
+prompt = encode("PORTIA:\nThe quality of mercy is not")
+began = time.perf_counter()
+text = autoregressive.generate(TARGET, prompt, 48, Seeded(1))
+seconds = time.perf_counter() - began
+
+print(decode([*prompt.tolist(), *text.tokens]))
+print()
+print(f"{len(text.tokens)} tokens, {text.target_forwards} passes of the target")
+print(f"{1e3 * seconds / len(text.tokens):.1f} milliseconds a token")
+
+# %% [markdown]
+# ## What a pass must read
+#
+# A pass over one token multiplies every weight once: two operations for each (multiply,
+# add). It must also *read* every weight once, from memory that is much slower than the
+# arithmetic. If reading is all that takes time, a token costs at least
+#
+# $$\text{seconds per token} = \frac{\text{weights} \times \text{bytes per weight}}
+# {\text{bytes per second}}$$
+#
+# 3.35 TB/s is what the data sheet of NVIDIA's H100 (SXM) promises of its memory; 0.1
+# TB/s is an ordinary laptop. A model that does not fit one device is spread over
+# several, whose bandwidths add up.
+
+# %%
+models = {
+    "7 B, 16 bit": (7e9, 2),
+    "70 B, 16 bit": (70e9, 2),
+    "70 B, 4 bit": (70e9, 0.5),
+    "shipped target, 32 bit": (n_parameters(TARGET), 4),
+    "shipped draft, 32 bit": (n_parameters(DRAFT), 4),
+}
+print(f"{'':<24}{'weights':>12}{'at 3.35 TB/s':>16}{'at 0.1 TB/s':>16}")
+for name, (n_weights, size) in models.items():
+    floors = [
+        1e3 * analysis.seconds_per_token(n_weights, size, bandwidth)
+        for bandwidth in (3.35e12, 0.1e12)
+    ]
+    shown = "".join(f"{ms:>13.4g} ms" for ms in floors)
+    print(f"{name:<24}{n_weights * size / 1e9:>9.4g} GB{shown}")
+
+# %% [markdown]
+# Forty-two milliseconds for a token of a 70 B model: no arithmetic is in that number,
+# only moving bytes. So while the weights are on their way, could the arithmetic units
+# not work on more than one token?
+#
+# ## How many tokens fit into one reading
+#
+# A pass over $T$ tokens reads every weight once and uses it $T$ times. Reading and
+# arithmetic take equally long at
+#
+# $$T = \frac{\text{bytes per weight} \times \text{operations per second}}
+# {2 \times \text{bytes per second}}$$
+#
+# whatever the model's size. Up to there more tokens in a pass are nearly free.
+
+# %%
+H100 = {"bytes_per_second": 3.35e12, "flops_per_second": 989e12}  # 16 bit, dense
+free = analysis.tokens_while_flat(2, **H100)
+print(f"a pass on the GPU of the data sheet may hold about {free:.0f} tokens")
+
+numbers = torch.ones(2**26)  # 268 MB, more than any cache of the processor holds
+square = torch.ones(1024, 1024)
+times = milliseconds(
+    {"read": lambda: numbers.sum(), "multiply": lambda: square @ square}, calls=1
+)
+here = {
+    "bytes_per_second": 4 * len(numbers) / (times["read"] / 1e3),
+    "flops_per_second": 2 * 1024**3 / (times["multiply"] / 1e3),
+}
+free_here = analysis.tokens_while_flat(4, **here)
+print(
+    f"this machine reads {here['bytes_per_second'] / 1e9:.0f} GB/s and does "
+    f"{here['flops_per_second'] / 1e9:.0f} billion operations a second: "
+    f"about {free_here:.0f} tokens"
+)
+
+# %%
+lengths = [2**i for i in range(13)]
+reading = 1e3 * analysis.seconds_per_token(70e9, 2, H100["bytes_per_second"])
+computing = [1e3 * 2 * 70e9 * T / H100["flops_per_second"] for T in lengths]
+[ax] = axes(width=5.5)
+curves(
+    ax,
+    lengths,
+    {
+        "one pass over all of them": [max(reading, ms) for ms in computing],
+        "one pass for each": [reading * T for T in lengths],
+    },
+)
+ax.set(xscale="log", yscale="log")
+titles(ax, "tokens", "time (ms)", "70 B weights, 16 bit, 3.35 TB/s, 989 TFLOP/s")
+
+# %% [markdown]
+# **Figure 1.1.** The memory-bound model of one pass, both axes logarithmic. The pass is
+# flat as long as reading the weights takes longer than the arithmetic; the bend is
+# where they are equal. Speculative decoding lives on the flat part. Serving many users
+# at once fills the same flat part with *their* tokens, so the more users share a pass,
+# the less is left to speculate with.
+#
+# ## The same, measured
+#
+# Now the real thing: passes of the shipped pair over 1, 2, 4, 8 and 16 new tokens,
+# behind 128 tokens that are already in the cache (the next notebook is about the
+# cache). After each pass the new rows are rolled back, so that every pass starts from
+# the same place.
+
+# %%
+some = torch.arange(128 + 16)[None] % TARGET.config.vocab_size
+widths = [1, 2, 4, 8, 16]
+
+
+def passes(model: GPT) -> dict[int, float]:
+    """Milliseconds of a pass over so many new tokens, head included."""
+    cache = model.new_cache()
+    model.trunk(some[:, :128], cache)
+
+    def one_pass(T: int) -> None:
+        model(some[:, 128 : 128 + T], cache)
+        rollback(cache, 128)
+
+    works = {str(T): lambda T=T: one_pass(T) for T in widths}
+    return {int(T): ms for T, ms in milliseconds(works, repeats=25).items()}
+
+
+by_target, by_draft = passes(TARGET), passes(DRAFT)
+print("new tokens   target (ms)   draft (ms)")
+for T in widths:
+    print(f"{T:>10}{by_target[T]:>14.2f}{by_draft[T]:>13.2f}")
+
+# %%
+left, right = axes(2)
+curves(
+    left,
+    widths,
+    {"target": list(by_target.values()), "draft": list(by_draft.values())},
+)
+left.set(ylim=(0, None), xticks=widths)
+titles(left, "new tokens in the pass", "time of the pass (ms)")
+curves(
+    right,
+    widths,
+    {
+        "one pass for each": widths,
+        "one pass, target": [ms / by_target[1] for ms in by_target.values()],
+        "one pass, draft": [ms / by_draft[1] for ms in by_draft.values()],
+    },
+)
+right.set(ylim=(0, None), xticks=widths)
+titles(right, "new tokens in the pass", "time (passes over one token)")
+
+# %% [markdown]
+# **Figure 1.2.** Left: what a pass costs. Right: the same in units of a pass over one
+# token; the steep line is what decoding one by one costs.
+
+# %%
+print(
+    f"eight tokens in one pass cost {by_target[8] / by_target[1]:.1f} times one token, "
+    "and eight passes cost 8"
+)
+
+# %% [markdown]
+# That is the whole opportunity. If somebody *guessed* the next tokens, the target could
+# look at all the guesses in one pass and pay little more than for one token. The rest
+# of this course is about guessing well and about keeping only what may be kept.
+#
+# ## Half-truth: "a draft with a fiftieth of the parameters costs a fiftieth"
+#
+# Reading weights is not the only cost that does not depend on the number of tokens. A
+# pass is also a sequence of operations that each take a while to *start*: here the
+# interpreter and the library, on a GPU the launch of kernels. A model as deep as the
+# target and as narrow as can be shows that part alone.
+
+# %%
+narrow = GPT(GPTConfig(12, 4, 8, TARGET.config.vocab_size, 512))
+narrow.initialize(torch.Generator().manual_seed(0))
+fixed = passes(narrow)[1]
+print(f"{'':<26}{'parameters':>12}{'a pass over one token':>24}")
+for name, model, ms in [
+    ("target", TARGET, by_target[1]),
+    ("12 layers, width 8", narrow, fixed),
+    ("draft", DRAFT, by_draft[1]),
+]:
+    print(f"{name:<26}{n_parameters(model):>12,}{ms:>21.2f} ms")
+smaller = n_parameters(TARGET) / n_parameters(DRAFT)
+print(
+    f"\nthe draft has 1/{smaller:.0f} of the target's parameters "
+    f"and takes 1/{by_target[1] / by_draft[1]:.0f} of its time"
+)
+
+# %% [markdown]
+# What makes the draft cheap at this size is above all that it has fewer *layers*, hence
+# fewer operations to start. The ratio of times, not of parameters, is what decides
+# (notebook 5 calls it the cost ratio $c$), and it has to be measured.
+#
+# ## Questions
+#
+# 1. Memory gets twice as fast, arithmetic stays as it is. What happens to the time of a
+#    token, and to the number of tokens that fit into one reading?
+# 2. Quantising weights from 16 to 4 bits: what happens to each of the two?
+# 3. A server runs 200 users' sequences in one pass on the GPU of figure 1.1. How much
+#    room is left for speculation?
+#
+# <details><summary>Answers</summary>
+#
+# 1. The time halves, and so does the number: there is less waiting to fill.
+# 2. Both fall to a quarter, as long as the arithmetic is still done in 16 bits.
+# 3. The pass is flat up to about 300 tokens, and one each is already 200: speculating
+#    even one token for everybody would leave the flat part.
+#
+# </details>
+#
+# **Exercises:** 4 (the autoregressive loop).

@@ -1,0 +1,290 @@
+# %% [markdown]
+# # 2. The KV cache by hand
+#
+# At the end of this notebook you will be able to explain
+#
+# - what one row of the cache is, and why it never changes once it is there,
+# - what a token costs with the cache and without,
+# - why taking tokens back is free, and what is left behind in memory.
+#
+# Read beside it: `minispec/attention.py`, `minispec/kv_cache.py`,
+# `minispec/rollback.py`.
+
+# %%
+import time
+
+import torch
+from figures import axes, curves, slots, titles
+from minispec.attention import causal_mask, open_attention
+from minispec.draft import draft
+from minispec.randomness import Seeded
+from minispec.rejection import reject
+from minispec.rollback import rollback
+from minispec.sampling import Sampling
+from minispec.trace import quoted
+from minispec.verify import verify
+from workbench import DRAFT, TARGET, TOKENIZER, encode, in_type, milliseconds, words
+
+# %% [markdown]
+# ## Attention, one token at a time
+#
+# Attention makes of every position a *query*, a *key* and a *value*. The output at
+# position $i$ mixes the values of positions $0 \ldots i$, weighted by how well their
+# keys fit the query of $i$:
+#
+# $$\text{out}_i = \sum_{j \le i} \operatorname{softmax}_j
+# \left(\frac{q_i \cdot k_j}{\sqrt{D}}\right) v_j$$
+#
+# Position $i$ needs its own query, and *all* keys and values so far. So keep those two
+# in a list, and work through the text token by token. Here for the first block of the
+# target, in float64, written by hand this once:
+
+# %%
+model = in_type(TARGET, torch.float64)
+tokens = encode("First Witch:\nWhen shall we three meet again")
+block, config = model.h[0], model.config
+H, D = config.n_head, config.n_embd // config.n_head
+
+
+def query_key_value(position: int) -> list[torch.Tensor]:  # -> three times [H, D]
+    """What the first block makes of one token, knowing no other."""
+    x = model.wte.weight[tokens[position]] + model.wpe.weight[position]
+    parts = block.attn.c_attn(block.ln_1(x)[None, None])
+    return list(parts.view(3, H, D))
+
+
+keys, values, by_hand = [], [], []
+for position in range(len(tokens)):
+    query, key, value = query_key_value(position)
+    keys.append(key)
+    values.append(value)
+    K, V = torch.stack(keys, dim=1), torch.stack(values, dim=1)  # [H, S, D]
+    weights = (K @ query[:, :, None] / D**0.5).softmax(dim=1)  # [H, S, 1]
+    by_hand.append((weights * V).sum(dim=1))  # [H, D]
+
+# %% [markdown]
+# No mask was needed: what has not been written yet cannot be looked at. The module does
+# it for all positions at once, with a mask that hides the future. The results are the
+# same.
+
+# %%
+everything = [query_key_value(position) for position in range(len(tokens))]
+Q, K, V = (torch.stack(part, dim=1)[None] for part in zip(*everything))  # [1, H, T, D]
+mask = causal_mask(len(tokens), len(tokens), Q)
+at_once = open_attention(Q, K, V, mask, D**-0.5)[0].transpose(0, 1)  # [T, H, D]
+
+difference = (torch.stack(by_hand) - at_once).abs().max()
+print(f"largest difference: {difference:.1e}")
+assert difference < 1e-12
+
+# %% [markdown]
+# ## A row never changes
+#
+# The key and the value at a position depend on the tokens up to it and on nothing that
+# comes later. That is what makes keeping them right. Compare the rows of the first 8
+# tokens, once computed alone and once as the beginning of the whole line:
+
+# %%
+short, long = model.new_cache(), model.new_cache()
+model.trunk(tokens[None, :8], short)
+model.trunk(tokens[None], long)
+for layer in (0, 5, 11):
+    change = (short.keys[layer] - long.keys[layer])[:, :, :8].abs().max()
+    print(f"layer {layer:>2}: the first 8 rows differ by at most {change:.1e}")
+    assert change < 1e-12
+
+# %% [markdown]
+# What is *a row*? For one token: a key and a value in every head of every layer.
+
+# %%
+cache = TARGET.new_cache()
+L = config.n_layer
+print(f"keys of one layer, [batch, heads, slots, width]: {list(cache.keys[0].shape)}")
+print(f"one token, 2 x {L} layers x {H} heads x {D} x 4 bytes: {cache.bytes_per_token}")
+assert cache.bytes_per_token == 2 * L * H * D * 4
+
+small = DRAFT.config
+small_width = small.n_embd // small.n_head
+print(f"\n{'':<38}{'bytes a token':>14}{'at 4,096 tokens':>18}")
+for name, layers, heads, width, size in [
+    ("shipped target, 32 bit", L, H, D, 4),
+    ("shipped draft, 32 bit", small.n_layer, small.n_head, small_width, 4),
+    ("GPT-2 XL, 16 bit", 48, 25, 64, 2),
+    ("Llama 2 7B, 16 bit", 32, 32, 128, 2),
+    ("Llama 2 70B, 16 bit, 8 heads of keys", 80, 8, 128, 2),
+]:
+    row = 2 * layers * heads * width * size
+    print(f"{name:<38}{row:>14,}{row * 4096 / 1e9:>15.3f} GB")
+
+# %% [markdown]
+# (Models such as Llama 2 70B let several query heads share one head of keys and values,
+# so that the larger model has the smaller row.)
+#
+# ## With and without
+#
+# Without a cache the next token costs a pass over the whole text so far. With it, a
+# pass over one token.
+
+# %%
+lengths = [32, 64, 128, 256, 384, 480]
+ids = torch.arange(512)[None] % config.vocab_size
+full = TARGET.new_cache()
+TARGET.trunk(ids[:, :480], full)
+
+
+def with_cache(n: int) -> None:
+    """The token after n, whose first n - 1 are in the cache."""
+    full.length = n - 1
+    TARGET(ids[:, n - 1 : n], full)
+
+
+works = {f"with {n}": lambda n=n: with_cache(n) for n in lengths}
+works |= {f"without {n}": lambda n=n: TARGET(ids[:, :n]) for n in lengths}
+times = milliseconds(works, repeats=7, calls=2)
+
+[ax] = axes(width=5.5)
+curves(
+    ax,
+    lengths,
+    {
+        "without a cache": [times[f"without {n}"] for n in lengths],
+        "with a cache": [times[f"with {n}"] for n in lengths],
+    },
+)
+ax.set(ylim=(0, None), xticks=lengths)
+titles(ax, "tokens so far", "time of the next token (ms)")
+
+# %% [markdown]
+# **Figure 2.1.** The cost of one more token against the length of the text. Without a
+# cache it grows with the text, so that writing a whole text costs its length squared.
+# With it the curve is almost flat: the queries of one token still look at all keys, but
+# next to reading the weights that is little.
+
+# %%
+ratio = times["without 480"] / times["with 480"]
+print(f"after 480 tokens the cache makes a token {ratio:.0f} times cheaper")
+
+# %% [markdown]
+# ## Rollback, drawn
+#
+# Speculative decoding writes rows for tokens that may be refused. Here is one real
+# round: four tokens are drafted, two are kept. (Seeds are tried until a round comes out
+# like that.) Notebook 3 goes through the same steps slowly; here watch the target's
+# cache only.
+
+# %%
+prefix, plain = encode("First Witch:\nWhen shall"), Sampling()
+n, K = len(prefix), 4
+seed, n_accepted = -1, -1
+while n_accepted != 2:
+    seed += 1
+    chance, cache, drafts = Seeded(seed), TARGET.new_cache(24), DRAFT.new_cache(24)
+    TARGET.trunk(prefix[None, :-1], cache)  # what earlier rounds left behind
+    pictures = {"before": cache.length}
+    proposal = draft(DRAFT, drafts, prefix, K, plain, chance)
+    target_probs = verify(TARGET, cache, prefix, proposal.tokens, plain)
+    pictures["after verification"] = cache.length
+    verdict = reject(proposal.tokens, proposal.draft_probs, target_probs, chance)
+    n_accepted = verdict.n_accepted
+
+rollback(cache, n + n_accepted)
+pictures["after rollback"] = cache.length
+
+written = [*prefix.tolist(), *proposal.tokens.tolist()]
+print("drafted:", words(proposal.tokens), " kept:", n_accepted)
+for name, length in pictures.items():
+    print(f"{name:<20} length {length}")
+assert pictures["after rollback"] == n + n_accepted
+
+
+# %%
+def row_of_slots(length: int, filled: int) -> list[tuple[str, str]]:
+    """`filled` slots were ever written, `length` of them count."""
+    row = []
+    for slot in range(n + K + 1):
+        text = quoted(TOKENIZER, written[slot])[1:-1] if slot < filled else ""
+        kind = "held" if slot < length else "stale" if slot < filled else "free"
+        if n <= slot < length:
+            kind = "drafted"
+        row.append((text, kind))
+    return row
+
+
+slots(
+    {
+        "before": row_of_slots(pictures["before"], n - 1),
+        "after verification": row_of_slots(pictures["after verification"], n + K),
+        "after rollback": row_of_slots(pictures["after rollback"], n + K),
+    },
+    width=9.5,
+)
+
+# %% [markdown]
+# **Figure 2.2.** The target's cache in one round. Grey: rows of the committed text.
+# Hatched: rows of drafted tokens. Pale text: stale rows, beyond `length`; their bytes
+# are still there, but nothing reads them and the next append overwrites them. Before
+# the round the last token of the text is missing on purpose: it is always fed next,
+# since a model needs at least one token to say what follows. After rollback the same
+# holds again: the token that replaced the refused one is committed but not yet fed.
+#
+# The rollback itself sets one integer. Two checks that this is enough: the rows that
+# stay are those that a fresh pass over the kept text would have written, and the stale
+# rows may hold *anything*, even NaN.
+
+# %%
+kept = torch.tensor([written[: n + n_accepted]])
+fresh = TARGET.new_cache(24)
+TARGET.trunk(kept, fresh)
+rows = [(a - b)[:, :, : cache.length] for a, b in zip(cache.keys, fresh.keys)]
+largest = max(float(row.abs().max()) for row in rows)
+print(f"kept rows and fresh rows differ by at most {largest:.1e} (float32 rounding)")
+assert largest < 1e-3
+
+for slab in [*cache.keys, *cache.values]:
+    slab[:, :, cache.length :] = torch.nan
+next_token = torch.tensor([[verdict.next_token]])
+after_nan, after_fresh = TARGET(next_token, cache), TARGET(next_token, fresh)
+assert after_nan.isfinite().all()
+assert torch.allclose(after_nan, after_fresh, atol=1e-3)
+print("with NaN in every free slot the next logits are finite, and the same")
+
+# %% [markdown]
+# ## Half-truth: "rejected tokens mean the cache has to be rebuilt"
+#
+# They would, if a row depended on what comes after it. Measured:
+
+# %%
+cache = TARGET.new_cache()
+TARGET.trunk(ids[:, :128], cache)
+began = time.perf_counter()
+for _ in range(1000):
+    cache.length = 128
+    rollback(cache, 124)
+undo = (time.perf_counter() - began) / 1000
+rebuild = milliseconds({"rebuild": lambda: TARGET(ids[:, :124])}, repeats=7)["rebuild"]
+print(f"rolling back:    {1e3 * undo:.4f} ms")
+print(f"rebuilding 124:  {rebuild:.1f} ms, {rebuild / (1e3 * undo):,.0f} times as long")
+
+# %% [markdown]
+# ## Questions
+#
+# 1. Why is there no cache of *queries*?
+# 2. After a round in which all four drafts were kept, the draft model's cache is one
+#    token shorter than the target's. Why, and why does no code have to treat this
+#    specially?
+# 3. What would break if `rollback` took the *number* of refused tokens instead of a
+#    length?
+#
+# <details><summary>Answers</summary>
+#
+# 1. A query is used once, when its own token is processed. Later tokens ask with their
+#    own.
+# 2. The draft never fed itself its last proposal: it drew it and stopped. Each model is
+#    always fed `prefix[cache.length:]`, which is then simply two tokens instead of one.
+# 3. The two caches have run ahead by different amounts, so one number cannot be right
+#    for both; and calling it twice would take back twice. A length can be set again and
+#    again.
+#
+# </details>
+#
+# **Exercises:** 2 (attention over the cache), 3 (append and advance), 9 (rollback).
