@@ -11,6 +11,8 @@
 # Read beside it: `minispec/drafters/ngram.py`.
 
 # %%
+from statistics import median
+
 import torch
 from figures import axes, bars, titles
 from minispec import autoregressive, speculative
@@ -218,16 +220,17 @@ per_pass, speedup = {}, {}
 for temperature in (0.0, 1.0):
     for name, prompt in prompts.items():
         sampling = Sampling(temperature)
-        seconds, passes = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0)
+        seconds, passes = {kind: [] for kind in KINDS}, dict.fromkeys(KINDS, 0)
         works = {kind: work(kind, prompt, sampling) for kind in KINDS}
-        works["target alone"](0)
+        for warm_up in works.values():
+            warm_up(0)
         for sample in interleave(works, repeats=3):
-            seconds[sample.name] += sample.seconds
+            seconds[sample.name].append(sample.seconds)
             passes[sample.name] += sample.result.target_forwards
         for kind in KINDS:
             key = temperature, name, kind
             per_pass[key] = 3 * N_TOKENS / passes[kind]
-            speedup[key] = seconds["target alone"] / seconds[kind]
+            speedup[key] = median(seconds["target alone"]) / median(seconds[kind])
 
 print(f"{'':<30}{'tokens per pass':>20}{'speed-up':>12}")
 for (temperature, name, kind), tokens in per_pass.items():
