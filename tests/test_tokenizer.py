@@ -298,7 +298,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise OSError("the network is blocked in this test")
 
-    monkeypatch.setattr(socket, "socket", refuse)
+    # The class stays one: other packages derive theirs from it when first imported.
+    monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
