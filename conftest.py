@@ -1,4 +1,4 @@
-"""What pytest must know before it looks into tests/: options, profiles, markers.
+"""What pytest must know before it looks into tests/: options and profiles.
 
     pytest                                  the `ci` profile: the same examples each run
     pytest --hypothesis-profile thorough    1,000 fresh examples for each property
@@ -48,12 +48,6 @@ settings.load_profile("ci")  # hypothesis' own --hypothesis-profile comes later 
 # wait for each other make these tiny models ten times slower: OMP_NUM_THREADS=1 then.
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 2)))
 
-MARKERS = (
-    "slow: takes long; run with --slow",
-    "real_weights: needs downloaded checkpoints; skipped where they are absent",
-    "capstone: all the exercises together",
-)
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -68,8 +62,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for marker in MARKERS:
-        config.addinivalue_line("markers", marker)
     if folder := config.getoption("--impl"):
         from grading import Grader
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from minispec import checkpoint
 from minispec.gpt2 import GPT
+from minispec.pair import SHIPPED
 from minispec.sampling import Sampling
 from minispec.tokenizer import Tokenizer
 
@@ -47,7 +48,6 @@ examples:
   python scripts/benchmark.py --temperatures 0 --gammas 4 --json speed.json
 """
 
-WEIGHTS = Path(__file__).resolve().parents[1] / "weights" / "shakespeare"
 PROMPTS = [
     "KING HENRY:\nMy lords, the night is spent, and yet",
     "FIRST WITCH:\nWhere shall we meet, and what",
@@ -145,8 +145,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
-    add("--target", type=Path, default=WEIGHTS / "target", help="the target's folder")
-    add("--draft", type=Path, default=WEIGHTS / "draft", help="the draft's folder")
+    add("--target", type=Path, default=SHIPPED / "target", help="the target's folder")
+    add("--draft", type=Path, default=SHIPPED / "draft", help="the draft's folder")
     add("--prompts", type=Path, help="a UTF-8 file, an empty line between prompts")
     add("--tokens", type=positive, default=128, help="new tokens each (default: 128)")
     add("--repeats", type=positive, default=5, help="of every method (default: 5)")

@@ -13,7 +13,7 @@ import pytest
 from minispec.cli import main
 from minispec.commands import streaming
 
-from tiny_pairs import chain_folder, random_folder
+from tiny_pairs import chain_folder, random_pair
 
 KEYS = {
     "autoregressive_tokens_per_s": float,
@@ -42,9 +42,7 @@ Cli = Callable[..., tuple[str, str]]
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Options that name two models of random weights."""
-    folders = [tmp_path_factory.mktemp(name) for name in ("target", "draft")]
-    target, draft = (random_folder(f, seed) for seed, f in enumerate(folders))
-    return ["--target", str(target), "--draft", str(draft)]
+    return random_pair(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from minispec.commands.options import request_from
 from minispec.commands.streaming import Decode, run, text_of
 from minispec.trace.page import render
 
-from tiny_pairs import chain_folder, random_folder
+from tiny_pairs import chain_folder, random_pair
 
 HOSTILE = "</script><script>alert('1')</script>\"<!-- <b>&amp;\u2028{{style}}</title>"
 PROMPT = ["--prompt", "abcabc"]
@@ -27,9 +27,7 @@ PROMPT = ["--prompt", "abcabc"]
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Options that name two models of random weights."""
-    folders = [tmp_path_factory.mktemp(name) for name in ("target", "draft")]
-    target, draft = (random_folder(f, seed) for seed, f in enumerate(folders))
-    return ["--target", str(target), "--draft", str(draft)]
+    return random_pair(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

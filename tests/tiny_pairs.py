@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
 import torch
 
 from minispec import checkpoint
@@ -34,6 +35,13 @@ def random_folder(
     checkpoint.save(model, folder, torch.float32)
     write_vocabulary(folder, n_words)
     return folder
+
+
+def random_pair(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options that name two models of random weights, made in folders of their own."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("target", "draft")]
+    target, draft = (random_folder(f, seed) for seed, f in enumerate(folders))
+    return ["--target", str(target), "--draft", str(draft)]
 
 
 @torch.no_grad()
