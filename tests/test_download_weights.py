@@ -17,17 +17,20 @@ from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
-import fetching  # noqa: E402
 import pytest
-from fetching import DownloadError, Hub, Missing, Pin, fetch  # noqa: E402
-from known_models import MODELS, Model  # noqa: E402
 
 from script_loader import load_script
 
 script = load_script("download_weights")
+# Its neighbours can be imported only now, and are the very modules that it uses.
+fetching, known_models = map(import_module, ("fetching", "known_models"))
+DownloadError, Hub, Missing = fetching.DownloadError, fetching.Hub, fetching.Missing
+Pin, fetch = fetching.Pin, fetching.fetch
+MODELS, Model = known_models.MODELS, known_models.Model
 
 BODY = bytes(range(256)) * 40  # 10,240 bytes
 PIN = Pin(len(BODY), hashlib.sha256(BODY).hexdigest())
