@@ -26,7 +26,7 @@ from minispec.stopping import FinishReason, Limits
 class Step:
     """One forward pass of the target and the token it gave."""
 
-    committed: tuple[int, ...]  # one token; a tuple as in `speculative.Round`
+    committed: tuple[int, ...]  # one token; a tuple as in `generation.Round`
     finish_reason: FinishReason | None  # None while the text goes on
 
 

@@ -18,7 +18,7 @@ from benchmark_methods import (
 from timing import Sample
 
 from minispec import analysis
-from minispec.speculative import Generation
+from minispec.generation import Generation
 
 
 @dataclass

@@ -18,10 +18,10 @@ from torch import Tensor
 from minispec import autoregressive, speculative
 from minispec.draft import Drafter, ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
+from minispec.generation import Round
 from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
 from minispec.sampling import Sampling
-from minispec.speculative import Round
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from benchmark_methods import Decoded, Method  # noqa: E402
 from timing import Sample, interleave  # noqa: E402
 
 from minispec.sampling import Sampling  # noqa: E402
-from minispec.speculative import DraftedToken, Round  # noqa: E402
+from minispec.generation import DraftedToken, Round  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from minispec.drafters.ngram import NgramDrafter
 from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
 from minispec.sampling import Sampling
-from minispec.speculative import Generation, Round, speculative_rounds
+from minispec.generation import Generation, Round
+from minispec.speculative import speculative_rounds
 from minispec.stopping import Limits
 from minispec.trace.recording import Lengths, Recorded, most_probable, record
 from minispec.trace.speed import cost_ratios, speed_of

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from minispec.speculative import DraftedToken, Round
+from minispec.generation import DraftedToken, Round
 from minispec.tokenizer import EOS, StreamDecoder, Tokenizer
 from minispec.trace import Paint, coloured_text, labels, legend, quoted, round_table
 

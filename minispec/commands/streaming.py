@@ -11,8 +11,9 @@ from typing import TextIO
 
 from minispec.autoregressive import Step, autoregressive_steps
 from minispec.commands.options import Request
+from minispec.generation import Generation, Round
 from minispec.randomness import Seeded
-from minispec.speculative import Generation, Round, speculative_rounds
+from minispec.speculative import speculative_rounds
 from minispec.stopping import FinishReason
 from minispec.tokenizer import StreamDecoder
 from minispec.trace import Paint, coloured_text, round_table

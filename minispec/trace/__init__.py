@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from minispec.speculative import Round
+from minispec.generation import Round
 from minispec.tokenizer import StreamDecoder, Tokenizer
 
 COLOURS = {"accepted": "32", "resampled": "31", "bonus": "36", "refused": "9;2"}

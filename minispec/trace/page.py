@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from minispec.speculative import DraftedToken, Generation
+from minispec.generation import DraftedToken, Generation
 from minispec.stopping import FinishReason
 from minispec.tokenizer import StreamDecoder, Tokenizer
 from minispec.trace import labels, quoted

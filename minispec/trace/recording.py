@@ -25,11 +25,12 @@ import torch
 from torch import Tensor
 
 from minispec.draft import Drafter, Proposal
+from minispec.generation import Round
 from minispec.gpt2 import GPT
 from minispec.kv_cache import KVCache
 from minispec.randomness import Randomness, Seeded
 from minispec.sampling import Sampling
-from minispec.speculative import Round, speculative_rounds
+from minispec.speculative import speculative_rounds
 from minispec.stopping import Limits
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from minispec.analysis import expected_tokens, round_speedup
-from minispec.speculative import Generation
+from minispec.generation import Generation
 from minispec.trace.recording import Recorded
 
 
