@@ -22,7 +22,8 @@ from minispec.analysis import seconds_per_token
 from minispec.checkpoint import read_folder
 from minispec.checkpoint.weight_files import read_weights, weight_paths
 from minispec.gpt2 import GPTConfig
-from minispec.tokenizer import Tokenizer, TokenizerError
+from minispec.tokenizer import Tokenizer
+from minispec.vocabulary import TokenizerError
 
 
 @dataclass(frozen=True)

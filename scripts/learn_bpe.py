@@ -20,7 +20,7 @@ from pathlib import Path
 # tiktoken requires it, so it is there; the standard `re` has no \p{L}.
 import regex  # type: ignore[import-untyped]
 
-from minispec.tokenizer import GPT2_SPLIT
+from minispec.vocabulary import GPT2_SPLIT
 
 Ranks = dict[bytes, int]
 

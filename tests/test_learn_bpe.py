@@ -10,7 +10,8 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minispec.tokenizer import EOS, GPT2_SPLIT, Tokenizer
+from minispec.tokenizer import Tokenizer
+from minispec.vocabulary import EOS, GPT2_SPLIT
 
 from script_loader import load_script
 

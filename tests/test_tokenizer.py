@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from minispec import tokenizer as module
-from minispec.tokenizer import EOS, StreamDecoder, Tokenizer, TokenizerError
+from minispec.tokenizer import StreamDecoder, Tokenizer
+from minispec.vocabulary import BYTE_OF, EOS, TokenizerError
 
 BYTES = Tokenizer.from_bytes()
 # Small vocabularies whose ids do not follow the bytes' order, so that a mix-up shows.
@@ -24,7 +24,7 @@ tokens_of_merges = ["".join(merge.split()) for merge in MERGES]
 
 def gpt2_vocabulary() -> dict[str, int]:
     """vocab.json for MERGES: bytes in GPT-2's order, merges, then <|endoftext|>."""
-    tokens = [*module.BYTE_OF, *tokens_of_merges, EOS]
+    tokens = [*BYTE_OF, *tokens_of_merges, EOS]
     return {token: i for i, token in enumerate(tokens)}
 
 
@@ -204,9 +204,9 @@ def test_more_special_tokens_of_a_gpt2_style_vocabulary(tmp_path: Path) -> None:
 
 
 def test_the_alphabet_of_gpt2() -> None:
-    assert sorted(module.BYTE_OF.values()) == list(range(256))
-    assert module.BYTE_OF["Ġ"] == ord(" ") and module.BYTE_OF["Ċ"] == ord("\n")
-    assert module.BYTE_OF["Ń"] == 173 and module.BYTE_OF["ÿ"] == 255
+    assert sorted(BYTE_OF.values()) == list(range(256))
+    assert BYTE_OF["Ġ"] == ord(" ") and BYTE_OF["Ċ"] == ord("\n")
+    assert BYTE_OF["Ń"] == 173 and BYTE_OF["ÿ"] == 255
 
 
 def without(token: str) -> dict[str, int]:

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minispec.checkpoint.tokenizer_export import export_tokenizer, merges
-from minispec.tokenizer import EOS, Tokenizer
+from minispec.tokenizer import Tokenizer
+from minispec.vocabulary import EOS
 
 PLAY = """ROMEO:
 But, soft! what light through yonder window breaks?

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 
 from minispec.generation import DraftedToken, Round
-from minispec.tokenizer import EOS, StreamDecoder, Tokenizer
+from minispec.tokenizer import StreamDecoder, Tokenizer
+from minispec.vocabulary import EOS
 from minispec.trace import Paint, coloured_text, labels, legend, quoted, round_table
 
 BYTES = Tokenizer.from_bytes()

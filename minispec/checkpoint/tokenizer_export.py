@@ -15,7 +15,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from minispec.tokenizer import BYTE_OF, EOS, Tokenizer
+from minispec.tokenizer import Tokenizer
+from minispec.vocabulary import BYTE_OF, EOS
 
 CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
