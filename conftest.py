@@ -4,6 +4,7 @@
     pytest --hypothesis-profile thorough    1,000 fresh examples for each property
     pytest --slow                           also the tests marked `slow`
     pytest --impl DIR                       grade the exercises in DIR
+    pytest --mutant NAME FILES              with the mistake tests/mutants/NAME.py in it
 
 This file is here because `--impl DIR` is taken for a folder of tests until the option
 is known. A folder outside the project must be written `--impl=DIR`: same reason.
@@ -42,6 +43,13 @@ settings.register_profile(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+# Does anything fail? For the mutants: the first example will do.
+settings.register_profile(
+    "unshrunk",
+    settings.get_profile("ci"),
+    phases=[Phase.explicit, Phase.generate],
+    report_multiple_bugs=False,
+)
 settings.load_profile("ci")  # hypothesis' own --hypothesis-profile comes later and wins
 
 # The same sums in the same order, whatever the machine. On a busy one, threads that
@@ -59,6 +67,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="grade the exercises in this folder; -m exercise3 grades one of them",
     )
+    parser.addoption(
+        "--mutant", metavar="NAME", help="put the mistake tests/mutants/NAME.py in"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,3 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from grading import Grader
 
         config.pluginmanager.register(Grader(folder, config), "grading")
+    if name := config.getoption("--mutant"):
+        from mutating import put_in_everywhere, read
+
+        put_in_everywhere(read(name))

@@ -92,10 +92,14 @@ class Grafter(MetaPathFinder):
         spec = PathFinder.find_spec(name, path)
         assert spec is not None and spec.origin is not None
         graft_onto = functools.partial(
-            put_in, self.folder / file, self.wanted[file], self.calls
+            put_in, self.path_of(file), self.wanted[file], self.calls
         )
         spec.loader = GraftingLoader(name, spec.origin, graft_onto)
         return spec
+
+    def path_of(self, file: str) -> Path:
+        """Where the functions for this file of the package are."""
+        return self.folder / file
 
 
 class GraftingLoader(SourceFileLoader):
