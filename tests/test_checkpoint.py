@@ -78,6 +78,16 @@ def test_save_then_load_is_the_same_model(tmp_path_factory, config, seed):
         assert torch.equal(back.state_dict()[name], tensor)
 
 
+@given(configs(), SEEDS)
+def test_a_saved_config_leaves_nothing_to_defaults(tmp_path_factory, config, seed):
+    """Other readers have other defaults; 50256, for one, may be no id at all."""
+    folder, eos_id = tmp_path_factory.mktemp("config"), seed % config.vocab_size
+    save(GPT(config), folder, eos_id=eos_id)
+    found = json.loads((folder / "config.json").read_text())
+    assert asdict(config).items() <= found.items()
+    assert found["eos_token_id"] == found["bos_token_id"] == eos_id
+
+
 @given(configs())
 def test_expected_shapes_are_the_models_own(config):
     model = GPT(config)
@@ -373,6 +383,9 @@ REFUSED_CONFIGS = {
     "heads that do not divide": ({"n_head": 4}, "n_embd must be a multiple of n_head"),
     "zero layers": ({"n_layer": 0}, "n_layer must be at least 1"),
     "an unknown activation": ({"activation_function": "swish"}, "gelu.*got 'swish'"),
+    "an epsilon of NaN": ({"layer_norm_epsilon": float("nan")}, "below 1, got nan"),
+    "an infinite epsilon": ({"layer_norm_epsilon": float("inf")}, "below 1, got inf"),
+    "a negative epsilon": ({"layer_norm_epsilon": -1e-5}, "below 1, got -1e-05"),
     "a billion layers": ({"n_layer": 10**9}, "n_layer 1000000000, but .* 2 layers"),
     "an astronomic width": ({"n_inner": 2**62}, "h.0.mlp.c_fc.weight has shape"),
     "a negative width": ({"n_inner": -4}, "h.0.mlp.c_fc.weight has shape"),
@@ -387,6 +400,19 @@ def test_configs_that_disagree_are_refused(tmp_path, case):
         load(lay(tmp_path, state(), stated(**changes)))
 
 
+def test_a_layer_numbered_a_billion_builds_nothing(tmp_path):
+    """Both files agree on it: the number must not become a loop."""
+    tensors = changed(**{f"h__{10**9 - 1}__ln_1__weight": torch.ones(6)})
+    with pytest.raises(CheckpointError, match="n_layer 1000000000, but .* 3 layers"):
+        load(lay(tmp_path, tensors, stated(n_layer=10**9)))
+
+
+def test_a_name_of_any_length_makes_a_short_line(tmp_path):
+    with pytest.raises(CheckpointError, match="unknown weights: xxx") as caught:
+        load(lay(tmp_path, changed(**{"x" * 10**5: torch.ones(6)})))
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_a_config_that_is_no_object_is_refused(tmp_path, text):
     lay(tmp_path, state())
@@ -396,9 +422,11 @@ def test_a_config_that_is_no_object_is_refused(tmp_path, text):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match="no folder .*download_weights"):
-        load(tmp_path / "absent")
-    with pytest.raises(CheckpointError, match="cannot read .*config.json"):
+    (tmp_path / "a-file").touch()
+    for no_folder in ("absent", "a-file"):
+        with pytest.raises(CheckpointError, match="no folder .*download_weights"):
+            load(tmp_path / no_folder)
+    with pytest.raises(CheckpointError, match=r"config.json \(No such file or d.*\);"):
         load(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(stated()))
     with pytest.raises(CheckpointError, match="no weights in"):

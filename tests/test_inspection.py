@@ -45,8 +45,16 @@ def test_masks_are_on_disk_and_not_among_the_parameters(tmp_path):
 
 
 def test_what_cannot_be_loaded_cannot_be_inspected(tmp_path):
+    """And of several folders, the one that is at fault is named."""
+    with pytest.raises(checkpoint.CheckpointError, match="no folder .*absent"):
+        inspect(tmp_path / "absent", 1e9)
     with pytest.raises(checkpoint.CheckpointError, match="config.json"):
         inspect(tmp_path, 1e9)
+    checkpoint.save(tiny_gpt(checkpoint.GPTConfig(1, 1, 4, 5, 6), 1), tmp_path)
+    safetensors_format.write({}, tmp_path / "model.safetensors")
+    with pytest.raises(checkpoint.CheckpointError, match="but the weights") as caught:
+        inspect(tmp_path, 1e9)
+    assert str(tmp_path) in str(caught.value)
 
 
 def test_the_report_says_it_all(tmp_path):

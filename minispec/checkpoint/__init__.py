@@ -59,16 +59,7 @@ def load(
     folder = Path(folder)
     if dtype not in FLOATS:
         raise CheckpointError(f"dtype must be one of {FLOATS}, got {dtype}")
-    if not folder.is_dir():
-        raise CheckpointError(
-            f"no folder {folder}; fetch a model with scripts/download_weights.py"
-        )
-    try:
-        config, tensors = read_folder(folder)
-        config = cut_vocabulary(config, tensors, vocab_size)
-    except CheckpointError as error:
-        at = "" if str(folder) in str(error) else f"{folder}: "
-        raise CheckpointError(f"{at}{error}") from error
+    config, tensors = read_folder(folder, vocab_size)
     with torch.device("meta"):
         model = GPT(config, attend)
     for name in tensors:
@@ -109,12 +100,29 @@ def save(
     os.replace(part, folder / "config.json")
 
 
-def read_folder(folder: Path) -> tuple[GPTConfig, dict[str, Tensor]]:
+def read_folder(
+    folder: Path, vocab_size: int | None = None
+) -> tuple[GPTConfig, dict[str, Tensor]]:
     """What a folder states and holds, found to agree; no value is read or converted.
 
     The tensors have GPT-2's names and layout and are those of the file, of any float
-    type. A head that repeats `wte` (this much is read) is left out.
+    type. A head that repeats `wte` (this much is read) is left out, and so are rows
+    from `vocab_size` on. Every CheckpointError names the folder.
     """
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"no folder {folder}; fetch a model with scripts/download_weights.py"
+        )
+    try:
+        config, tensors = _read_agreeing(folder)
+        return cut_vocabulary(config, tensors, vocab_size), tensors
+    except CheckpointError as error:
+        at = "" if str(folder) in str(error) else f"{folder}: "
+        raise CheckpointError(f"{at}{error}") from error
+
+
+def _read_agreeing(folder: Path) -> tuple[GPTConfig, dict[str, Tensor]]:
+    """The whole folder, padding included where config.json counts it."""
     stated = read_json(folder / "config.json")
     config = config_from_json(stated, folder / "config.json")
     tensors = canonical_names(read_weights(folder))

@@ -38,9 +38,10 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         stated = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)[:150]
         raise CheckpointError(
-            f"cannot read {path} ({str(error)[:150]}); expected a JSON object: fetch "
-            "it with scripts/download_weights.py"
+            f"cannot read {path} ({why}); expected a JSON object: fetch it with "
+            "scripts/download_weights.py"
         ) from error
     if not isinstance(stated, dict):
         raise CheckpointError(f"{path} must hold a JSON object; download it again")
@@ -61,6 +62,7 @@ def config_from_json(stated: dict[str, Any], source: Path) -> GPTConfig:
     for key, kind in OPTIONAL.items():
         if stated.get(key) is not None:
             fields[key] = _typed(stated, key, kind, source)
+    _check_epsilon(fields.get("layer_norm_epsilon", 0), source)
     act = fields.get("activation_function", "gelu_new")
     fields["activation_function"] = SYNONYMS.get(act, act)
     try:
@@ -82,6 +84,15 @@ def config_to_json(
         "eos_token_id": eos_id,
         "torch_dtype": str(dtype).removeprefix("torch."),
     }
+
+
+def _check_epsilon(epsilon: float, source: Path) -> None:
+    """Below 0 the norm's square root may not exist; NaN is in no range at all."""
+    if not 0 <= epsilon < 1:
+        raise CheckpointError(
+            f"{source}: layer_norm_epsilon must be from 0 to below 1, got "
+            f"{epsilon!r:.80}; download it again"
+        )
 
 
 def _typed(stated: dict[str, Any], key: str, kind: type, source: Path) -> Any:

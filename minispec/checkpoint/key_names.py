@@ -119,9 +119,12 @@ def check_shapes(tensors: Mapping[str, Tensor], config: GPTConfig) -> None:
 
 
 def _check_layers(tensors: Mapping[str, Tensor], n_layer: int) -> None:
-    """Before anything is built for it: a wrong n_layer may be a billion."""
-    matches = (re.match(r"h\.(\d{1,9})\.", name) for name in tensors)
-    layers = 1 + max((int(match[1]) for match in matches if match), default=-1)
+    """Before anything is built for it: a wrong n_layer may be a billion.
+
+    The numbers are counted, not believed: the highest may be a billion too.
+    """
+    matches = (re.match(r"h\.(\d+)\.", name) for name in tensors)
+    layers = len({match[1] for match in matches if match})
     if layers != n_layer:
         raise CheckpointError(
             f"config.json means n_layer {n_layer}, but the weights have {layers} "
@@ -131,7 +134,7 @@ def _check_layers(tensors: Mapping[str, Tensor], n_layer: int) -> None:
 
 def _some(names: list[str]) -> str:
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + rest
+    return ", ".join(f"{name:.80}" for name in names[:3]) + rest
 
 
 def _text(shape: tuple[int, ...]) -> str:
