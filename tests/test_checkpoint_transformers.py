@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def marked(name: str):
 
 
 @pytest.fixture(scope="module", params=[marked(name) for name in SHAPES])
-def reference(request: pytest.FixtureRequest) -> Iterator:
+def reference(request: pytest.FixtureRequest):
     """A random model of each shape; biases and norms are perturbed to be seen."""
     torch.manual_seed(3)
     config = transformers.GPT2Config(**SHAPES[request.param])
@@ -51,28 +52,44 @@ def reference(request: pytest.FixtureRequest) -> Iterator:
         for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
-    yield model
+    return model
 
 
-@pytest.fixture(scope="module", params=["safetensors", "shards", "bin"])
-def folder(reference, request, tmp_path_factory) -> Path:
-    """It, saved in each form."""
-    folder = tmp_path_factory.mktemp(request.param)
-    n_bytes = 4 * sum(p.numel() for p in reference.parameters())
-    if request.param == "bin":
-        reference.config.save_pretrained(folder)
-        torch.save(reference.state_dict(), folder / "pytorch_model.bin")
-    elif request.param == "shards":
-        reference.save_pretrained(folder, max_shard_size=f"{n_bytes // 3000 + 1}KB")
+def save_there(model, form: str, folder: Path) -> None:
+    """Save a model of `transformers` in one of the three forms."""
+    n_bytes = 4 * sum(p.numel() for p in model.parameters())
+    if form == "bin":  # which `save_pretrained` no longer writes
+        model.config.save_pretrained(folder)
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    elif form == "shards":
+        model.save_pretrained(folder, max_shard_size=f"{n_bytes // 3000 + 1}KB")
         assert (folder / "model.safetensors.index.json").exists()
     else:
-        reference.save_pretrained(folder)
-    return folder
+        model.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(reference) -> Iterator[Path]:
+    """It, saved in one file; removed afterwards, for these are gigabytes."""
+    with TemporaryDirectory() as name:
+        save_there(reference, "safetensors", Path(name))
+        yield Path(name)
 
 
 @pytest.fixture(scope="module")
 def ours(folder) -> GPT:
     return checkpoint.load(folder)
+
+
+@pytest.mark.parametrize("form", ["safetensors", "shards", "bin"])
+def test_every_form_holds_the_very_same_weights(reference, form):
+    """Bit for bit: whatever holds for the model of one form holds for all."""
+    with TemporaryDirectory() as name:
+        save_there(reference, form, Path(name))
+        found = checkpoint.load(name).state_dict()
+    theirs = reference.transformer.state_dict()
+    assert found.keys() == theirs.keys()
+    assert all(torch.equal(found[key], theirs[key]) for key in theirs)
 
 
 def prompt(model: GPT, n: int) -> Tensor:  # -> [1, n]
