@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -105,14 +106,13 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
     store their training state around it.
     """
     try:
-        mapped = zipfile.is_zipfile(path)  # the format before torch 1.6 is none
-        found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        found = _load(path)
     except pickle.UnpicklingError as error:
         raise CheckpointError(_refusal(path, error)) from error
     except Exception as error:  # a damaged file raises nearly anything
         raise CheckpointError(
-            f"{path} cannot be read ({type(error).__name__}: {_first_line(error)}): "
-            "cut short, or not written by torch.save; download it again"
+            f"{path} cannot be read ({_first_line(error)}): cut short, or not written "
+            "by torch.save; download it again"
         ) from error
     for nest in ("model", "state_dict"):
         if isinstance(found, dict) and isinstance(found.get(nest), dict):
@@ -120,18 +120,30 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
     return _only_tensors(path, found)
 
 
+def _load(path: Path) -> Any:
+    mapped = zipfile.is_zipfile(path)  # the format before torch 1.6 is none
+    with warnings.catch_warnings():  # what is wrong with a file is ours to say
+        warnings.simplefilter("ignore")
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+
+
 def _refusal(path: Path, error: Exception) -> str:
-    """What an unsafe pickle asked for; other damage comes as the same exception."""
-    wanted = re.search(r"Unsupported \w+: GLOBAL (\S+)|Unsupported (.+)", str(error))
+    """What an unsafe pickle asked for; other damage comes as the same exception.
+
+    torch says `Unsupported global: GLOBAL x`, or `unsupported GLOBAL x whose module is
+    blocked` of the worst; and `Unsupported operand 149` of what it never writes.
+    """
+    wanted = re.search(r"nsupported (?:\w+: )?GLOBAL (\S+)|nsupported (.+)", str(error))
     asked = next(filter(None, wanted.groups())) if wanted else _first_line(error)
     return (
-        f"{path} is refused: more than tensors in it ({asked}), and loading that could "
-        "run any code; take a safetensors file of the model instead"
+        f"{path} is refused: more than tensors in it ({asked:.150}), and loading that "
+        "could run any code; take a safetensors file of the model instead"
     )
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:150]
+    first = (str(error).splitlines() or ["it ends at once"])[0]
+    return f"{type(error).__name__}: {first:.150}"
 
 
 def _only_tensors(path: Path, found: Any) -> dict[str, Tensor]:
@@ -150,9 +162,15 @@ def _only_tensors(path: Path, found: Any) -> dict[str, Tensor]:
 
 
 def _is_plain(value: Any) -> bool:
-    """A tensor with its values at hand, neither sparse nor a mere shape ("meta")."""
-    return isinstance(value, Tensor) and (
-        value.layout == torch.strided and value.device.type == "cpu"
+    """A tensor with a value stored for each of its numbers.
+
+    Not so are sparse ones, mere shapes ("meta"), and one number repeated a billionfold.
+    """
+    return (
+        isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
     )
 
 
