@@ -163,6 +163,24 @@ def test_best_gamma_is_the_best_of_all(
 
 
 @pytest.mark.exercise12
+@given(
+    alpha=ALPHAS, ratio=st.floats(0, 0.2), costs=st.lists(COSTS, min_size=1, max_size=8)
+)
+def test_best_gamma_looks_behind_a_dear_one(
+    impl: ModuleType, alpha: float, ratio: float, costs: list[float]
+) -> None:
+    """Costs as measured may rise in steps, so the speed-up has more than one hill."""
+
+    def speedup(gamma: int) -> float:
+        return tokens_by_enumeration(alpha, gamma) / (gamma * ratio + costs[gamma - 1])
+
+    longest = len(costs)
+    best = impl.analysis.best_gamma(alpha, ratio, lambda g: costs[g - 1], longest)
+    found = speedup(best) if best else 1.0
+    assert found == pytest.approx(max([1.0, *map(speedup, range(1, longest + 1))]))
+
+
+@pytest.mark.exercise12
 @pytest.mark.parametrize("alpha, ratio, gamma, speedup", KNOWN)
 def test_known_optima(
     impl: ModuleType, alpha: float, ratio: float, gamma: int, speedup: float

@@ -233,7 +233,7 @@ def test_colour_only_on_a_terminal_that_wants_it(
     assert re.search("\x1b\\[3[126]m", coloured)
     err = capsys.readouterr().err
     assert "resampled" in err and "\x1b" not in err  # its own stream is no terminal
-    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+    for name, value in (("NO_COLOR", "1"), ("NO_COLOR", "0"), ("TERM", "dumb")):
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert "\x1b" not in on_terminal(patch, "generate", *settings)

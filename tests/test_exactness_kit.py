@@ -282,6 +282,26 @@ def test_g_is_the_oracles(impl: Any, counts: list[int]) -> None:
         assert found.degrees == 0 and found.p_value == 1
 
 
+@given(common=st.integers(1, 4), rare=st.integers(2, 30), seed=SEEDS)
+def test_rare_outcomes_are_counted_as_one(
+    impl: Any, common: int, rare: int, seed: int
+) -> None:
+    """As if the law had a single outcome in their place."""
+    n, share = 100, 0.03  # 3 draws expected for each outcome that is rare, or fewer
+    law = {(i,): (1 - share) / common for i in range(common)}
+    law |= {(-i,): share / rare for i in range(1, rare + 1)}
+    row = torch.tensor([*law.values()], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.multinomial(row, n, True, generator=generator).tolist()
+    counts = Counter(list(law)[i] for i in drawn)
+    lumped = Counter(key if key[0] >= 0 else (-1,) for key in counts.elements())
+    merged = {key: p for key, p in law.items() if key[0] >= 0} | {(-1,): share}
+    found = impl.exactness.statistics.g_test(counts, law)
+    assert found.degrees == common
+    expected = impl.exactness.statistics.g_test(lumped, merged)
+    assert found.statistic == pytest.approx(expected.statistic, abs=1e-9)
+
+
 @pytest.mark.parametrize("degrees, statistic", [(1, 3.841), (3, 16.27), (50, 67.50)])
 def test_tails_are_those_in_the_tables(
     impl: Any, degrees: int, statistic: float

@@ -80,6 +80,18 @@ def test_what_the_package_writes_we_read(path, given_tensors):
     assert same(given_tensors, read(path))
 
 
+@given(tensors())
+def test_what_we_write_lies_aligned(path, given_tensors):
+    """Each array at a multiple of its type's size, whatever order they are given in."""
+    write(given_tensors, path)
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    for name, entry in json.loads(raw[8 : 8 + length]).items():
+        if name != "__metadata__":
+            begin = 8 + length + entry["data_offsets"][0]
+            assert begin % given_tensors[name].element_size() == 0
+
+
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_type_round_trips(path, name):
     pattern = torch.arange(48, dtype=torch.uint8) % 2

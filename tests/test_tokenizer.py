@@ -203,6 +203,17 @@ def test_more_special_tokens_of_a_gpt2_style_vocabulary(tmp_path: Path) -> None:
     assert ids == [vocabulary["<|pad|>"], padded.eos_id]
 
 
+@pytest.mark.parametrize("head", ["", "#version: 0.2\n", "\n"])
+def test_the_merges_may_begin_with_a_version(
+    tmp_path: Path, gpt2_style: Tokenizer, head: str
+) -> None:
+    vocab, merges = write_pair(tmp_path, gpt2_vocabulary(), MERGES)
+    merges.write_text(head + "\n".join(MERGES), encoding="utf-8")
+    read = Tokenizer.from_gpt2_files(vocab, merges)
+    assert read.same_vocabulary(gpt2_style)
+    assert read.encode("hello") == gpt2_style.encode("hello")
+
+
 def test_the_alphabet_of_gpt2() -> None:
     assert sorted(BYTE_OF.values()) == list(range(256))
     assert BYTE_OF["Ġ"] == ord(" ") and BYTE_OF["Ċ"] == ord("\n")

@@ -71,3 +71,31 @@ def test_each_way_to_make_a_token_is_a_merge():
     assert merges(rank_of) == [
         (b"a", b"b"), (b"b", b"a"), (b"a", b"ba"), (b"ab", b"a"),
     ]  # fmt: skip
+
+
+def joined(word: bytes, merges_in_order: list[tuple[bytes, bytes]]) -> list[bytes]:
+    """BPE by a list of merges: the leftmost pair of the best merge, again and again."""
+    place = {pair: i for i, pair in enumerate(merges_in_order)}
+    parts = [bytes([b]) for b in word]
+    while True:
+        pairs = enumerate(zip(parts, parts[1:]))
+        found = [(place[pair], i) for i, pair in pairs if pair in place]
+        if not found:
+            return parts
+        _, i = min(found)
+        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+
+
+@given(
+    tokens=st.lists(st.text("abc", min_size=2, max_size=5), max_size=12, unique=True),
+    words=st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=5),
+)
+@example(tokens=["ab", "abc", "ca"], words=["abca"])  # a long token before a short one
+def test_the_merges_in_order_make_tiktokens_tokens(tmp_path_factory, tokens, words):
+    """A word that is a token is taken whole; all others are merged."""
+    encoded = [token.encode() for token in tokens]
+    tokenizer = tokenizer_of(encoded, tmp_path_factory.getbasetemp())
+    rank_of = {tokenizer.decode_bytes([i]): i for i in range(tokenizer.vocab_size - 1)}
+    for word in (word.encode() for word in words):
+        whole = [word] if word in rank_of else joined(word, merges(rank_of))
+        assert [rank_of[part] for part in whole] == tokenizer.encode(word.decode())

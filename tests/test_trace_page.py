@@ -116,8 +116,9 @@ def assert_agree(
     assert data["totals"] == totals_of(decode)
     assert data["finish_reason"] == generation.finish_reason
     assert len(data["rounds"]) == len(decode.rounds)
-    committed = n_prompt
+    committed, kept = n_prompt, {"target": 0, "draft": 0}
     for round, told in zip(decode.rounds, data["rounds"]):
+        assert_caches(told, committed, len(round.committed), kept)
         committed += len(round.committed)
         assert told["committed"] == committed
         facts = [(d.draft_prob, d.target_prob, d.fate) for d in round.drafted]
@@ -125,9 +126,22 @@ def assert_agree(
         assert [tuple(d[n] for n in names) for d in told["drafted"]] == facts
         assert len(told["text"]) == len(round.committed)
         assert told["draw"]["kept"] == (round.extra is not None)
-        assert_draw(told["draw"])
+        assert_draw(told)
     if data["rounds"]:
         assert data["rounds"][-1]["totals"] == data["totals"]
+
+
+def assert_caches(
+    told: dict[str, Any], n: int, n_committed: int, kept: dict[str, int]
+) -> None:
+    """Before, with all drafts, and rolled back: what `kept` says of the next round."""
+    K = len(told["drafted"])
+    reached = {"target": n + K, "draft": n + K - 1 if K else kept["draft"]}
+    for name, lengths in told["caches"].items():
+        if lengths is not None:  # copying from the text needs no cache
+            after = min(reached[name], n + n_committed - 1)
+            assert lengths == [kept[name], reached[name], after]
+            kept[name] = after
 
 
 def totals_of(decode: Decode) -> dict[str, float | None]:
@@ -142,8 +156,13 @@ def totals_of(decode: Decode) -> dict[str, float | None]:
     }
 
 
-def assert_draw(draw: dict[str, Any]) -> None:
-    """Most probable first, the one that was drawn among them, once."""
+def assert_draw(told: dict[str, Any]) -> None:
+    """From the row that follows from the fates; most probable first, the drawn once."""
+    draw = told["draw"]
+    judged = [one for one in told["drafted"] if one["draw"] is not None]
+    passed = [one["draw"] < one["ratio"] for one in judged]
+    kinds = {True: "bonus" if passed else "plain", False: "residual"}
+    assert draw["kind"] == kinds[all(passed)]
     assert [one["token"] for one in draw["top"] if one["drawn"]] == [draw["token"]]
     probs = [one["prob"] for one in draw["top"]]
     assert probs == sorted(probs, reverse=True)
