@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from grafting import UnusableFile, defined, parse
+from grafting import UnusableFile, defined, names_of, parse
 from mutating import TESTS, Outcome, names, put_in_everywhere, read, run
 
 NAMES = names()
@@ -40,13 +40,13 @@ def test_a_mutant_says_what_it_is(name: str) -> None:
 
 
 def told(tree: ast.Module, function: str) -> str:
-    """The function without its docstrings and comments."""
+    """The function (or table) without its docstrings and comments."""
     place, _, name = function.rpartition(".")
     body: list[ast.stmt] = tree.body
     for one in tree.body:
         if isinstance(one, ast.ClassDef) and one.name == place:
             body = one.body
-    (found,) = [one for one in body if getattr(one, "name", "") == name]
+    (found,) = [one for one in body if name in names_of(one)]
     for node in ast.walk(found):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
             del node.body[0]
