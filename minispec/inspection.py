@@ -32,7 +32,8 @@ class Facts:
 
     folder: Path
     config: GPTConfig
-    tokenizer_size: int | None  # None where the folder has no vocabulary
+    tokenizer_size: int | None  # None where the folder has none that can be used
+    tokenizer_problem: str  # why not
     n_parameters: int  # a tied head counted once
     files: dict[str, int]  # name -> bytes on disk
     stored: dict[str, int]  # type -> bytes of tensors, stored masks among them
@@ -52,6 +53,7 @@ def inspect(
     """
     folder, size = Path(folder), dtype.itemsize
     config, tensors = read_folder(folder)
+    tokenizer_size, problem = _tokenizer(folder, config.vocab_size)
     n_parameters = sum(tensor.numel() for tensor in tensors.values())
     stored: Counter[str] = Counter()
     for tensor in read_weights(folder).values():
@@ -60,7 +62,8 @@ def inspect(
     return Facts(
         folder=folder,
         config=config,
-        tokenizer_size=_tokenizer_size(folder),
+        tokenizer_size=tokenizer_size,
+        tokenizer_problem=problem,
         n_parameters=n_parameters,
         files={path.name: path.stat().st_size for path in weight_paths(folder)},
         stored=dict(stored),
@@ -93,18 +96,17 @@ def report(facts: Facts) -> str:
     config = facts.config
     inner = config.n_inner or 4 * config.n_embd
     tied = "tied to the embedding" if config.tie_word_embeddings else "of its own"
-    vocabulary = f"{config.vocab_size:,} rows"
-    if facts.tokenizer_size is not None:
-        vocabulary += f", {facts.tokenizer_size:,} tokens"
+    tokenizer = facts.tokenizer_problem or f"{facts.tokenizer_size:,} tokens"
     files = ", ".join(f"{name} {_bytes(n)}" for name, n in facts.files.items())
     stored = ", ".join(f"{name} {_bytes(n)}" for name, n in facts.stored.items())
     full = facts.cache_bytes_per_token * config.n_positions
     rows = {
         "layers": f"{config.n_layer}",
         "heads": f"{config.n_head} of width {config.n_embd // config.n_head}",
-        "widths": f"{config.n_embd}, inside the MLP {inner}",
+        "widths": f"{config.n_embd:,}, inside the MLP {inner:,}",
         "activation": config.activation_function,
-        "vocabulary": vocabulary,
+        "vocabulary": f"{config.vocab_size:,} rows",
+        "tokenizer": tokenizer,
         "head": tied,
         "context": f"{config.n_positions:,} positions",
         "parameters": f"{facts.n_parameters:,}",
@@ -119,11 +121,15 @@ def report(facts: Facts) -> str:
     return "\n".join([str(facts.folder), *(f"  {k:15} {v}" for k, v in rows.items())])
 
 
-def _tokenizer_size(folder: Path) -> int | None:
+def _tokenizer(folder: Path, n_rows: int) -> tuple[int | None, str]:
+    """How many tokens the folder's vocabulary has, or why it cannot be used."""
     try:
-        return Tokenizer.from_folder(folder).vocab_size
-    except TokenizerError:
-        return None
+        size = Tokenizer.from_folder(folder).vocab_size
+    except TokenizerError as error:
+        return None, str(error)
+    if size > n_rows:
+        return None, f"of another model: {size:,} tokens for {n_rows:,} rows"
+    return size, ""
 
 
 def _bytes(n: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,7 @@ def test_facts_are_those_of_the_loaded_model(tmp_path_factory, config, seed):
     assert facts.files == {"model.safetensors": file.stat().st_size}
     assert facts.seconds_per_token == pytest.approx(facts.memory_bytes / 1e9)
     assert facts.tokenizer_size is None
+    assert facts.tokenizer_problem.startswith("no vocabulary")
 
 
 def test_masks_are_on_disk_and_not_among_the_parameters(tmp_path):
@@ -67,6 +69,24 @@ def test_the_report_says_it_all(tmp_path):
         "16 positions", f"{facts.n_parameters:,}", "192 bytes per token", "20 GB/s",
     ):  # fmt: skip
         assert words in text
+
+
+@pytest.mark.parametrize(
+    "n_rows, n_bytes, says",
+    [
+        (257, 256, "257 tokens"),
+        (300, 256, "257 tokens"),
+        (9, 256, "of another model: 257"),
+        (257, 255, "255 bytes"),
+    ],
+)
+def test_the_tokenizer_is_counted_or_found_unusable(tmp_path, n_rows, n_bytes, says):
+    model = tiny_gpt(checkpoint.GPTConfig(1, 1, 2, n_rows, 4), 1)
+    checkpoint.save(model, tmp_path)
+    lines = [f"{b64encode(bytes([b])).decode()} {b}\n" for b in range(n_bytes)]
+    (tmp_path / "bytes.tiktoken").write_text("".join(lines))
+    text = report(inspect(tmp_path, 1e9))
+    assert says in text.split("tokenizer ", 1)[1].splitlines()[0]
 
 
 def test_bandwidth_is_a_plausible_number():
