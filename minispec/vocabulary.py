@@ -120,9 +120,9 @@ def checked(
 
 
 def read_text(path: Path | str) -> str:
-    """A UTF-8 file as text."""
+    """A UTF-8 file as text, without the mark that some editors put before it."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TokenizerError(
             f"cannot read the vocabulary {path} ({error}); give a UTF-8 file"
@@ -131,9 +131,10 @@ def read_text(path: Path | str) -> str:
 
 def read_vocab(path: Path | str) -> dict[str, int]:
     """vocab.json: token, in GPT-2's visible alphabet -> id."""
+    text = read_text(path)
     try:
-        ids = json.loads(read_text(path))
-    except json.JSONDecodeError:
+        ids = json.loads(text)
+    except (ValueError, RecursionError):  # no JSON, or a tower of brackets or digits
         ids = None
     if not isinstance(ids, dict) or not all(type(i) is int for i in ids.values()):
         raise TokenizerError(f"{path}: expected a JSON object of token: id; give that")

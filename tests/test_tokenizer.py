@@ -203,7 +203,9 @@ def test_more_special_tokens_of_a_gpt2_style_vocabulary(tmp_path: Path) -> None:
     assert ids == [vocabulary["<|pad|>"], padded.eos_id]
 
 
-@pytest.mark.parametrize("head", ["", "#version: 0.2\n", "\n"])
+@pytest.mark.parametrize(
+    "head", ["", "#version: 0.2\n", "#version: 0.2\r\n", "\n", "\ufeff#version: 0.2\n"]
+)
 def test_the_merges_may_begin_with_a_version(
     tmp_path: Path, gpt2_style: Tokenizer, head: str
 ) -> None:
@@ -237,6 +239,8 @@ def without(token: str) -> dict[str, int]:
         (without(EOS), MERGES, "specials \\[\\]"),
         (gpt2_vocabulary() | {EOS: 999}, MERGES, "ids up to 999"),
         ("{", MERGES, "expected a JSON object"),
+        ("[" * 100_000, MERGES, "expected a JSON object"),
+        ('{"a": ' + "9" * 5000 + "}", MERGES, "expected a JSON object"),
         ([1, 2], MERGES, "expected a JSON object"),
         ({"a": "b"}, MERGES, "expected a JSON object"),
         ({}, [], "0 bytes"),
