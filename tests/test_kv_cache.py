@@ -246,6 +246,13 @@ def test_gpt2_small_takes_36_kib_a_token_in_float16() -> None:
     assert cache.bytes_per_token == 36 * 1024
 
 
+def test_all_of_a_cache_lies_on_the_device_asked_for() -> None:
+    """The device `meta` has shapes and no numbers: every machine has it."""
+    cache = KVCache(2, 1, 3, 4, device="meta")
+    for tensor in cache.keys + cache.values:
+        assert tensor.device.type == "meta" and tensor.shape == (1, 1, 4, 3)
+
+
 @pytest.mark.parametrize("capacity", [0, -1])
 def test_a_cache_without_room_is_refused(capacity: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1 position, got {capacity}"):

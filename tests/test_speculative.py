@@ -188,6 +188,15 @@ def test_a_round_without_drafts_is_a_plain_target_step(impl: Any) -> None:
     same(chance.rows[-1], next_row(target, WARM, [3, 0, 0]))
 
 
+def test_no_drafts_lie_where_the_prefix_lies(impl: Any) -> None:
+    """The device `meta` has shapes and no numbers: every machine has it."""
+    prefix = torch.tensor([1, 2], device="meta")
+    drafter = make_drafter(impl, "model", context=1)  # too short for a draft
+    proposal = drafter.propose(prefix, 4, Scripted())
+    assert proposal.tokens.device == proposal.draft_probs.device == prefix.device
+    assert proposal.draft_probs.shape == (0, V)
+
+
 # ------------------------------------------------------------------ the loop: caches
 
 
