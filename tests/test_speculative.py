@@ -250,6 +250,17 @@ def test_after_every_round_every_cache_is_a_fresh_prefill_of_the_text(
         assert len(text) == n + n_new
 
 
+@pytest.mark.parametrize("n_new, capacity", [(4, 7), (99, 24)])
+def test_the_targets_cache_has_room_for_the_text_and_no_more(
+    impl: Any, monkeypatch: pytest.MonkeyPatch, n_new: int, capacity: int
+) -> None:
+    target = tiny(V, 2, n_positions=24)
+    caches = spy_on_caches(monkeypatch, target)
+    drafter, prompt = make_drafter(impl, "ngram"), torch.tensor([1, 2, 1])
+    impl.speculative.generate(target, drafter, prompt, 2, n_new, Seeded(0))
+    assert [cache.capacity for cache in caches] == [capacity]
+
+
 @pytest.mark.exercise11
 def test_each_round_is_one_pass_over_what_the_target_has_not_seen(
     impl: Any, monkeypatch: pytest.MonkeyPatch
