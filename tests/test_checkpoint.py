@@ -524,6 +524,16 @@ def test_an_index_that_is_none_is_refused(tmp_path, text):
 # --- pickles ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shards", [False, True])
+def test_a_pickle_beside_safetensors_is_not_touched(tmp_path, shards):
+    lay(tmp_path, state(UNTIED), name="pytorch_model.bin")
+    if shards:
+        lay_shards(tmp_path, "safetensors")
+    else:
+        lay(tmp_path, state())
+    assert same_model(load(tmp_path))
+
+
 def test_the_older_pickle_format(tmp_path):
     lay(tmp_path, state())
     (tmp_path / "model.safetensors").unlink()

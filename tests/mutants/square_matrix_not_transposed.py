@@ -1,6 +1,6 @@
-"""Each matrix of an nn.Linear checkpoint is transposed if its shape asks for it.
+"""Of an nn.Linear checkpoint only matrices whose shape is wrong are transposed.
 
-`attn.c_proj` is square, so it never asks. GPT-2's layout was met in
+`attn.c_proj` is square, so it is left as it is. GPT-2's layout was met in
 karpathy/nanoGPT (issue 190), nntile/nntile (pull request 370) and lablup/mlxcel (pull
 request 926); that it was decided by shape is inference.
 """
@@ -14,12 +14,10 @@ CAUGHT_BY = ["test_checkpoint.py"]
 
 
 def conv1d_layout(tensors: dict[str, Tensor], width: int) -> dict[str, Tensor]:
-    def turned(name: str, tensor: Tensor) -> bool:
-        widens = "c_attn" in name or "c_fc" in name
-        rows, columns = tensor.shape
-        return rows > columns if widens else columns > rows
-
+    first = tensors.get("h.0.attn.c_attn.weight")
+    if first is None or tuple(first.shape) != (3 * width, width):
+        return tensors
     return {
-        name: tensor.t() if is_matrix(name) and turned(name, tensor) else tensor
+        name: tensor.t() if is_matrix(name) and len(set(tensor.shape)) > 1 else tensor
         for name, tensor in tensors.items()
     }
