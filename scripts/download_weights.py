@@ -16,16 +16,16 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
-from fetching import DownloadError, Hub, Missing, Silent, difference, fetch
+from fetching import Silent, difference, fetch
+from hub import DownloadError, Hub, Missing
 from known_models import MODELS, VOCABULARY, Model
 
-from minispec.checkpoint import CheckpointError
-from minispec.checkpoint.weight_files import INDEX, READERS, shard_map
+from minispec.cli import one_line
 
 try:
     import fcntl
@@ -33,6 +33,7 @@ except ImportError:  # Windows: two downloads at once are then the user's own af
     fcntl = None  # type: ignore[assignment]
 
 HUB = "https://huggingface.co"
+BASE_URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w.~%/-]*)?", re.A | re.I)
 DEST = Path(__file__).resolve().parents[1] / "weights"
 
 
@@ -56,7 +57,7 @@ class Progress(Silent):
             self._show(self.line(now), end="\r" if self.live else "\n")
 
     def note(self, text: str) -> None:
-        self._show(f"{self.name}: {text}", end="\n")
+        self._show(one_line(f"{self.name}: {text}"), end="\n")
 
     def line(self, now: float) -> str:
         """How much of how much, how fast, and how long it will take."""
@@ -78,16 +79,15 @@ class Progress(Silent):
 def download(model: Model, folder: Path, base_url: str, hub: Hub) -> None:
     """All files of one model: what it needs to run, the weights last."""
     folder.mkdir(parents=True, exist_ok=True)
-    with alone_in(folder):
-        get = Getter(model, folder, base_url, hub)
-        get("config.json")
-        for name in VOCABULARY:
-            try:
-                get(name)
-            except Missing:
-                print(f"{model.repo} has no {name}: its tokenizer must come from "
-                      "elsewhere", file=sys.stderr)  # fmt: skip
-        get_weights(get)
+    try:
+        with alone_in(folder):
+            get = Getter(model, folder, base_url, hub)
+            get("config.json")
+            get_vocabulary(get)
+            get_weights(get)
+    finally:
+        with suppress(OSError):  # for it is not empty; an empty one passes for a model
+            folder.rmdir()
 
 
 class Getter:
@@ -102,20 +102,37 @@ class Getter:
         """The file, fetched unless a good one is there."""
         path, pin = self.folder / name, self.model.pin(name)
         progress = Progress(f"{self.folder.name}/{name}", sys.stderr)
-        if path.exists():
+        if path.is_file():
             problem = difference(path, pin, progress)
             if not problem:
-                unchecked = "" if pin.sha256 else ", its content unchecked"
-                progress.note(f"is there already{unchecked}")
+                hint = "" if pin.sha256 else ", unchecked: delete it to fetch it anew"
+                progress.note(f"is there already{hint}")
                 return path
             progress.note(f"{problem}: fetching it again")
         fetch(f"{self.url}/{name}", path, self.hub, pin, progress)
-        progress.note(f"{path.stat().st_size / 1e6:,.1f} MB")
+        progress.note(size_text(path.stat().st_size))
         return path
+
+
+def size_text(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes:,} bytes"
+
+
+def get_vocabulary(get: Getter) -> None:
+    """Both files, where the repository has them."""
+    for name in VOCABULARY:
+        try:
+            get(name)
+        except Missing:
+            print(f"{get.model.repo} has no {name}: its tokenizer must come from "
+                  "elsewhere", file=sys.stderr)  # fmt: skip
 
 
 def get_weights(get: Getter) -> None:
     """In the form the repository has them: one file, or shards, safetensors first."""
+    # Only now: torch takes seconds, which --list and Ctrl-C should not wait for.
+    from minispec.checkpoint.weight_files import INDEX, READERS, shard_map
+
     for kind in READERS:
         try:
             get(kind)
@@ -156,7 +173,7 @@ def resolve(name: str, revision: str | None) -> Model:
     known = MODELS.get(name) or by_repo.get(name)
     if known and revision in (None, known.revision):
         return known
-    if not known and not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
+    if not known and not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII):
         raise DownloadError(
             f"unknown model {name!r}: give one of {', '.join(MODELS)}, or OWNER/NAME"
         )
@@ -198,9 +215,19 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not options.models and not options.list:
         parser.error(f"give a model: one of {', '.join(MODELS)}, or OWNER/NAME")
-    if not options.base_url.startswith(("http://", "https://")):
-        parser.error(f"--base-url must begin with https://, got {options.base_url!r}")
+    if not BASE_URL.fullmatch(options.base_url):
+        parser.error(
+            f"--base-url must be https://HOST or https://HOST/PATH, got "
+            f"{options.base_url!r}"
+        )
     return options
+
+
+def describe(error: Exception) -> str:
+    """The error in one line; a file that cannot be written is named."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return one_line(f"cannot use {error.filename}: {error.strerror}; give --dest")
+    return one_line(str(error))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -215,8 +242,8 @@ def main(arguments: list[str] | None = None) -> int:
             model = resolve(name, options.revision)
             download(model, options.dest / name, options.base_url, hub)
             print(f"{options.dest / name} is ready")
-    except (DownloadError, CheckpointError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (DownloadError, ValueError, OSError) as error:  # CheckpointError among them
+        print(f"error: {describe(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nstopped; run again to go on from here", file=sys.stderr)

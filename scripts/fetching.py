@@ -20,47 +20,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from http.client import HTTPMessage, HTTPResponse
+from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
+
+from hub import Broken, DownloadError, Hub, Pin, error_of, place_of
 
 ATTEMPTS = 5  # in a row without a new byte
 LONGEST_WAIT = 300.0  # seconds; whoever asks for more is told to come back later
 TIMEOUT = 30.0  # seconds of silence
 CHUNK = 1 << 20  # bytes
-WORTH_RETRYING = {408, 425, 429, 500, 502, 503, 504}
-REASONS = {
-    401: "needs a login or does not exist: check the name, or set HF_TOKEN",
-    403: "is not open to you: accept its terms on the hub, or set HF_TOKEN",
-    404: "does not exist there: check name and revision",
-}
-
-
-class DownloadError(Exception):
-    """A file cannot be had; the message is one line for the user."""
-
-
-class Missing(DownloadError):
-    """The server has no such file."""
-
-
-class Broken(Exception):
-    """This attempt failed and another may not; `wait` is what the server asked for."""
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait
-
-
-@dataclass(frozen=True)
-class Pin:
-    """What is known about a file beforehand; a hash may be given by its beginning."""
-
-    size: int | None = None
-    sha256: str | None = None
+STRONG_ETAG = re.compile('"[!-~]*"')  # weak ones, W/"...", do not promise equal bytes
 
 
 class Silent:
@@ -71,40 +41,6 @@ class Silent:
     def advance(self, n_bytes: int) -> None: ...
 
     def note(self, text: str) -> None: ...
-
-
-class Hub(urllib.request.HTTPRedirectHandler):
-    """Requests to one server: the token for its host alone, its word on hashes.
-
-    The hub answers with a redirect to a content server, and says there what the file's
-    SHA-256 and size will be (`X-Linked-Etag`, `X-Linked-Size`).
-    """
-
-    def __init__(self, origin: str, token: str | None) -> None:
-        self.origin, self.token = _origin(origin), token
-        self.linked = Pin()
-
-    def request(self, url: str, headers: dict[str, str]) -> urllib.request.Request:
-        request = urllib.request.Request(url, headers=headers)
-        if self.token and _origin(url) == self.origin:
-            # Unredirected: urllib would hand other headers on to any host.
-            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
-        return request
-
-    def redirect_request(
-        self, req: Any, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> urllib.request.Request | None:
-        if req.type == "https" and urlsplit(newurl).scheme != "https":
-            raise DownloadError(f"{req.full_url} leads to the insecure {newurl}")
-        if _origin(req.full_url) == self.origin:
-            self._remember(headers)
-        new = super().redirect_request(req, fp, code, msg, headers, newurl)
-        return new and self.request(newurl, dict(new.header_items()))
-
-    def _remember(self, headers: HTTPMessage) -> None:
-        tag, size = headers.get("X-Linked-Etag", ""), headers.get("X-Linked-Size", "")
-        found = re.fullmatch('"?([0-9a-f]{64})"?', tag)
-        self.linked = Pin(int(size) if size.isdigit() else None, found and found[1])
 
 
 def fetch(
@@ -140,6 +76,8 @@ def fetch(
 def difference(path: Path, pin: Pin, listener: Silent = Silent()) -> str:
     """In what a file is not the pinned one; empty if in nothing."""
     size = path.stat().st_size
+    if not size:
+        return "is empty"
     if pin.size is not None and size != pin.size:
         return f"has {size} bytes instead of {pin.size}"
     if pin.sha256 is not None:
@@ -168,10 +106,10 @@ def _receive_patiently(
             # always breaks would otherwise keep us forever.
             failures = 1 if _size(part) > furthest else failures + 1
             furthest = max(furthest, _size(part))
-            wait = float(2 ** (failures - 1)) if error.wait is None else error.wait
+            wait = max(float(2 ** (failures - 1)), error.wait or 0.0)
             if failures >= ATTEMPTS or wait > LONGEST_WAIT:
                 later = f" (it asks to wait {wait:.0f} s)" if error.wait else ""
-                raise DownloadError(f"{url}: {error}{later}; try later") from error
+                raise DownloadError(f"{url}: {error}{later}; {error.advice}") from error
             listener.note(f"{error}; trying again in {wait:.0f} s")
             sleep(wait)
 
@@ -182,14 +120,11 @@ def _receive(url: str, part: Path, hub: Hub, pin: Pin, listener: Silent) -> None
     if offset and offset == pin.size:
         return  # an earlier run had all of it and was stopped before the check
     try:
-        opener = urllib.request.build_opener(hub)  # with the environment's proxies
-        response = opener.open(hub.request(url, headers), timeout=TIMEOUT)
+        response = _open(url, hub, headers)
     except urllib.error.HTTPError as error:
-        return _refused(url, error, part)
-    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
-        raise Broken(f"no answer from {urlsplit(url).netloc}: {_why(error)}") from error
+        return _settle(url, error, part)
     with response:
-        offset, total = _place_of(response, offset)
+        offset, total = place_of(url, response, offset)
         if pin.size is not None and total not in (None, pin.size):
             raise DownloadError(
                 f"{url} has {total} bytes instead of {pin.size}: another file; not kept"
@@ -206,45 +141,41 @@ def _resume_headers(part: Path, sha256: str | None) -> tuple[int, dict[str, str]
     """Where to go on, and how to ask for it."""
     headers = {"Accept-Encoding": "identity", "User-Agent": "minispec"}
     offset = _size(part)
-    if sha256 is None:
-        try:
-            headers["If-Range"] = _etag_file(part).read_text()
-        except OSError:
-            offset = 0
-    if not offset:
-        headers.pop("If-Range", None)
-        return 0, headers
-    return offset, headers | {"Range": f"bytes={offset}-"}
+    if offset and sha256 is None:
+        etag = _noted_etag(part)
+        if not etag:
+            return 0, headers
+        headers["If-Range"] = etag
+    return offset, headers | ({"Range": f"bytes={offset}-"} if offset else {})
 
 
-def _refused(url: str, error: urllib.error.HTTPError, part: Path) -> None:
-    """Sort an HTTP error: done already, worth another try, or final."""
+def _open(url: str, hub: Hub, headers: dict[str, str]) -> HTTPResponse:
+    """Ask, through the environment's proxies, and follow where it leads."""
+    try:
+        opener = urllib.request.build_opener(hub)
+        return opener.open(hub.request(url, headers), timeout=TIMEOUT)
+    except urllib.error.HTTPError:
+        raise
+    except http.client.InvalidURL as error:
+        raise _no_address(url, error) from error
+    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+        raise Broken(
+            f"no answer from {urlsplit(url).netloc}: {_why(error)}",
+            advice="check the network and HTTPS_PROXY, or try later",
+        ) from error
+    except ValueError as error:  # of many kinds, for an address or where it leads
+        raise _no_address(url, error) from error
+
+
+def _settle(url: str, error: urllib.error.HTTPError, part: Path) -> None:
+    """Return if the part is all of the file, which HTTP 416 may mean; or raise."""
     with error:
-        if error.code == 416:  # nothing beyond what we have: all of it, or too much
-            if error.headers.get("Content-Range") == f"bytes */{_size(part)}":
-                return
-            part.unlink(missing_ok=True)
-            raise Broken("the part on disk is longer than the file: from the start", 0)
-        if error.code in WORTH_RETRYING:
-            wait = _retry_after(error.headers.get("Retry-After"))
-            raise Broken(f"HTTP {error.code} {error.reason}", wait) from error
-        kind = Missing if error.code == 404 else DownloadError
-        reason = REASONS.get(error.code, f"was refused: HTTP {error.code}")
-        raise kind(f"{url} {reason}") from error
-
-
-def _place_of(response: HTTPResponse, offset: int) -> tuple[int, int | None]:
-    """Where the body belongs in the file, and how long the file is if that is said."""
-    if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise DownloadError("the server sends the file compressed, unasked: no use")
-    if response.status != 206:  # the range was ignored, or the file has changed
-        length = response.headers.get("Content-Length")
-        return 0, int(length) if length is not None else None
-    said = response.headers.get("Content-Range", "")
-    found = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", said)
-    if not found or int(found[1]) != offset:
-        raise DownloadError(f"asked for bytes from {offset} and got {said!r}: no use")
-    return offset, int(found[2])
+        if error.code != 416:
+            raise error_of(url, error) from error
+        if error.headers.get("Content-Range") == f"bytes */{_size(part)}":
+            return
+        part.unlink(missing_ok=True)
+        raise Broken("the part on disk is longer than the file: from the start")
 
 
 def _copy(response: HTTPResponse, part: Path, offset: int, listener: Silent) -> None:
@@ -290,32 +221,28 @@ def _no_room(part: Path, error: OSError) -> DownloadError:
 
 
 def _note_etag(part: Path, response: HTTPResponse) -> None:
-    """Keep the strong ETag beside the file; a weak one does not promise equal bytes."""
-    etag = response.headers.get("ETag", "")
-    if etag.startswith('"'):
+    """Keep the strong ETag beside the file; not every server heeds If-Range."""
+    etag, noted = response.headers.get("ETag", ""), _noted_etag(part)
+    if response.status == 206 and etag and noted not in ("", etag):
+        part.unlink()
+        raise Broken("the file changed meanwhile: from the start")
+    if STRONG_ETAG.fullmatch(etag):
         _etag_file(part).write_text(etag)
     elif response.status != 206:
         _etag_file(part).unlink(missing_ok=True)
 
 
+def _noted_etag(part: Path) -> str:
+    """It; empty if there is none that could be sent."""
+    try:
+        etag = _etag_file(part).read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return etag if STRONG_ETAG.fullmatch(etag) else ""
+
+
 def _etag_file(part: Path) -> Path:
     return part.with_name(f"{part.name}.etag")
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds, from seconds or from a date."""
-    if value is None:
-        return None
-    try:
-        if value.strip().isdigit():
-            return float(value)
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
-
-
-def _origin(url: str) -> tuple[str, str]:
-    return urlsplit(url).scheme, urlsplit(url).netloc.lower()
 
 
 def _size(path: Path) -> int:
@@ -332,4 +259,8 @@ def _sha256(path: Path) -> str:
 
 def _why(error: Exception) -> str:
     reason = getattr(error, "reason", None) or error
-    return str(reason) or type(error).__name__
+    return getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+
+
+def _no_address(url: str, error: Exception) -> DownloadError:
+    return DownloadError(f"{url} or where it leads is no address ({error}): check it")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fetching import Pin
+from hub import Pin
 
 VOCABULARY = {
     "vocab.json": Pin(

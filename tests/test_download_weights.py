@@ -27,9 +27,10 @@ from script_loader import load_script
 
 script = load_script("download_weights")
 # Its neighbours can be imported only now, and are the very modules that it uses.
-fetching, known_models = map(import_module, ("fetching", "known_models"))
-DownloadError, Hub, Missing = fetching.DownloadError, fetching.Hub, fetching.Missing
-Pin, fetch = fetching.Pin, fetching.fetch
+names = ("fetching", "hub", "known_models")
+fetching, hub_module, known_models = map(import_module, names)
+DownloadError, Missing = hub_module.DownloadError, hub_module.Missing
+Hub, Pin, fetch = hub_module.Hub, hub_module.Pin, fetching.fetch
 MODELS, Model = known_models.MODELS, known_models.Model
 
 BODY = bytes(range(256)) * 40  # 10,240 bytes
@@ -162,6 +163,21 @@ def cut(at: int) -> Callable[[Handler], None]:
     return fault
 
 
+def broken_at(at: int) -> Callable[[Handler], None]:
+    """It breaks after `at` bytes of the file, whatever was asked for; no ETag."""
+    return lambda handler: handler.answer(200, BODY[:at], length=len(BODY))
+
+
+def raw(head: str, body: bytes = b"") -> Callable[[Handler], None]:
+    """An answer byte for byte, and the connection closed behind it."""
+
+    def fault(handler: Handler) -> None:
+        handler.wfile.write(head.replace("\n", "\r\n").encode("latin-1") + body)
+        handler.close_connection = True
+
+    return fault
+
+
 def status(code: int, **headers: str) -> Callable[[Handler], None]:
     headers = {key.replace("_", "-"): value for key, value in headers.items()}
     return lambda handler: handler.answer(code, b"not now", **headers)
@@ -179,8 +195,8 @@ def redirect(url: str, **headers: str) -> Callable[[Handler], None]:
     return status(302, Location=url, **headers)
 
 
-def body(data: bytes) -> Callable[[Handler], None]:
-    return lambda handler: handler.answer(200, data)
+def body(data: bytes, **headers: str) -> Callable[[Handler], None]:
+    return lambda handler: handler.answer(200, data, **headers)
 
 
 # --- one file -------------------------------------------------------------------------
@@ -202,13 +218,13 @@ def test_a_cut_connection_is_taken_up_where_it_broke(server, tmp_path, pin):
 def test_a_server_that_ignores_ranges(server, tmp_path):
     server.faults = [cut(4000), ignore_range]
     get(server, tmp_path)
-    assert whole(tmp_path)
+    assert whole(tmp_path) and server.ranges == [None, "bytes=4000-"]
 
 
-def test_a_server_that_always_breaks_is_left_in_the_end(server, tmp_path):
-    server.faults = [cut(4000)] + [
-        lambda handler: handler.answer(200, BODY[:4000], length=len(BODY))
-    ] * 9
+@pytest.mark.parametrize("lengths", [[4000] * 9, [4000, 2000] * 9])
+def test_a_server_that_always_breaks_is_left_in_the_end(server, tmp_path, lengths):
+    """Ground that was covered before is no progress, whatever was lost in between."""
+    server.faults = [broken_at(at) for at in lengths]
     with pytest.raises(DownloadError, match="broke after 4000 of 10240"):
         get(server, tmp_path)
     assert len(server.seen) == 5
@@ -222,23 +238,61 @@ def test_a_file_that_changed_meanwhile_is_not_patched_together(server, tmp_path)
 
 
 def test_without_etag_and_hash_it_is_begun_anew(server, tmp_path):
-    server.faults = [
-        lambda handler: handler.answer(200, BODY[:4000], length=len(BODY)),
-        without_etag,
-    ]
+    server.faults = [broken_at(4000), without_etag]
     get(server, tmp_path, Pin())
     assert whole(tmp_path) and server.ranges == [None, None]
 
 
+def test_an_etag_of_an_earlier_answer_is_not_used(server, tmp_path):
+    server.faults = [cut(4000), broken_at(3000)]
+    get(server, tmp_path, Pin())
+    assert whole(tmp_path) and server.ranges == [None, "bytes=4000-", None]
+
+
+@pytest.mark.parametrize("etag", ['W/"v1"', 'v1', '"é"'])
+def test_an_etag_that_promises_nothing_is_not_used(server, tmp_path, etag):
+    def cut_with_it(handler):
+        handler.answer(200, BODY[:4000], length=len(BODY), ETag=etag)
+
+    server.faults = [cut_with_it]
+    get(server, tmp_path, Pin())
+    assert whole(tmp_path) and server.ranges == [None, None]
+
+
+def test_a_server_that_ignores_if_range_is_seen_through(server, tmp_path):
+    """It sends the rest of the new file, and its ETag with it."""
+    new = bytes(len(BODY))
+    rest = {"ETag": '"v2"', **content_range("4000-10239/10240")}
+    server.faults = [cut(4000), lambda handler: handler.answer(206, new[4000:], **rest)]
+    get(server, tmp_path, Pin())
+    assert whole(tmp_path) and server.ranges == [None, "bytes=4000-", None]
+
+
+@pytest.mark.parametrize("noted", [b"\xff\xfe", b'"a"\r\nX: y', b"", b"v1"])
+def test_a_damaged_note_of_an_etag_is_not_used(server, tmp_path, noted):
+    (tmp_path / "model.safetensors.part").write_bytes(bytes(500))
+    (tmp_path / "model.safetensors.part.etag").write_bytes(noted)
+    get(server, tmp_path, Pin())
+    assert whole(tmp_path) and server.ranges == [None]
+
+
 def test_a_wrong_length_is_refused_before_it_is_read(server, tmp_path):
     server.faults = [body(BODY + b"more")]
-    with pytest.raises(DownloadError, match="10244 bytes instead of 10240"):
+    with pytest.raises(DownloadError, match="10244 .* 10240: another file"):
         get(server, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("n_bytes", [len(BODY) - 1, len(BODY) + 1])
+def test_a_wrong_length_that_nobody_announced(server, tmp_path, n_bytes):
+    server.faults = [raw("HTTP/1.1 200 OK\n\n", bytes(n_bytes))]
+    with pytest.raises(DownloadError, match=f"{n_bytes} bytes instead of 10240: not"):
+        get(server, tmp_path, Pin(len(BODY)))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_wrong_bytes_leave_nothing(server, tmp_path):
-    server.faults = [body(bytes(len(BODY)))]
+    server.faults = [body(bytes(len(BODY)), ETag='"v1"')]
     with pytest.raises(DownloadError, match="SHA-256 .* instead of .*not kept"):
         get(server, tmp_path)
     assert list(tmp_path.iterdir()) == [] and len(server.seen) == 1
@@ -295,6 +349,12 @@ def test_busy_servers_are_asked_again_with_growing_waits(server, tmp_path):
     assert whole(tmp_path)
 
 
+@pytest.mark.parametrize("code", [408, 425, 429, 500, 502, 503, 504])
+def test_what_a_retry_may_mend(server, tmp_path, code):
+    server.faults = [status(code)]
+    assert get(server, tmp_path) == [1] and whole(tmp_path)
+
+
 def test_a_busy_server_is_not_asked_forever(server, tmp_path):
     server.faults = [status(503)] * 9
     with pytest.raises(DownloadError, match="HTTP 503.*try later"):
@@ -314,6 +374,12 @@ def test_retry_after_is_honoured(server, tmp_path):
     assert whole(tmp_path)
 
 
+@pytest.mark.parametrize("said", ["0", formatdate(0, usegmt=True)])
+def test_waits_grow_whatever_the_server_says(server, tmp_path, said):
+    server.faults = [status(429, Retry_After=said)] * 3
+    assert get(server, tmp_path) == [1, 2, 4]
+
+
 def test_a_wait_of_hours_is_left_to_the_user(server, tmp_path):
     server.faults = [status(429, Retry_After="7200")]
     with pytest.raises(DownloadError, match="asks to wait 7200 s"):
@@ -321,16 +387,51 @@ def test_a_wait_of_hours_is_left_to_the_user(server, tmp_path):
 
 
 def test_no_network_is_one_clear_line(tmp_path):
-    with pytest.raises(DownloadError, match="no answer from 127.0.0.1:9: ") as caught:
+    message = "no answer from 127.0.0.1:9: .*; check the network"
+    with pytest.raises(DownloadError, match=message) as caught:
         get(SimpleNamespace(url="http://127.0.0.1:9"), tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_silent_server_is_left(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "TIMEOUT", 0.05)
-    server.faults = [lambda handler: time.sleep(0.2)]
+    monkeypatch.setattr(fetching, "TIMEOUT", 0.2)
+    given_up = threading.Event()
+    heard: list[bool] = []
+    server.faults = [lambda handler: heard.append(given_up.wait(20))]
     assert get(server, tmp_path) == [1]
-    assert whole(tmp_path)
+    assert whole(tmp_path) and not heard  # it was still waiting when we had left
+    given_up.set()
+
+
+OK = "HTTP/1.1 200 OK\n"
+FOUND = "HTTP/1.1 302 Found\nContent-Length: 0\nLocation: "
+NONSENSE = {
+    "no status": ("\x1b[31m\n\n", "no answer from"),
+    "a status of two digits": ("HTTP/1.1 99 X\n\n", "no answer from"),
+    "no content": ("HTTP/1.1 204 No Content\n\n", "got HTTP 204"),
+    "an empty file": (f"{OK}Content-Length: 0\n\n", "is empty: not kept"),
+    "a length in words": (f"{OK}Content-Length: few\n\n", "is empty: not kept"),
+    "a length in small digits": (f"{OK}Content-Length: \xb2\n\n", "is empty"),
+    "a range unasked": ("HTTP/1.1 206 P\nContent-Range: bytes x\n\n", "from 0 and"),
+    "a length beyond any disk": (f"{OK}Content-Length: {10**17}\n\n", "make room"),
+    "broken chunks": (f"{OK}Transfer-Encoding: chunked\n\nzz\n", "connection broke"),
+    "a circle": (f"{FOUND}{PATH}\n\n", "redirects in vain: HTTP 302"),
+    "a redirect to nowhere": ("HTTP/1.1 302 Found\n\n", "redirects in vain"),
+    "a redirect to a file": (f"{FOUND}file:///etc/hosts\n\n", "redirects in vain"),
+    "a redirect to ftp": (f"{FOUND}ftp://127.0.0.1:9/\n\n", "leads to the insecure"),
+    "a redirect to half a host": (f"{FOUND}http://[::1\n\n", "is no address"),
+    "a redirect to no port": (f"{FOUND}http://h:x/\n\n", "is no address"),
+    "an endless wait": ("HTTP/1.1 429 X\nRetry-After: 9999999\n\n", "asks to wait"),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+def test_nonsense_is_one_error_and_leaves_no_file(server, tmp_path, case):
+    head, message = NONSENSE[case]
+    server.faults = [raw(head)] * 12
+    with pytest.raises(DownloadError, match=message):
+        get(server, tmp_path, Pin())
+    assert not (tmp_path / "model.safetensors").exists()
 
 
 # --- redirects, the token, proxies ----------------------------------------------------
@@ -344,6 +445,15 @@ def test_the_token_goes_to_the_hub_alone(server, elsewhere, tmp_path):
     assert whole(tmp_path)
     assert [h.get("Authorization") for _, h in server.seen] == ["Bearer hf_secret"] * 2
     assert "Authorization" not in elsewhere.seen[0][1]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://hub/a", "https://hub:8443/a", "https://hub.evil/a", "https://ahub/"]
+)
+def test_another_scheme_or_port_is_another_host(url):
+    hub = Hub("https://hub", "hf_secret")
+    assert not hub.request(url, {}).unredirected_hdrs
+    assert hub.request("https://hub/a", {}).unredirected_hdrs
 
 
 def test_the_range_follows_a_redirect(server, elsewhere, tmp_path):
@@ -366,6 +476,39 @@ def test_the_hubs_word_on_a_hash_is_checked(server, elsewhere, tmp_path, good):
         with pytest.raises(DownloadError, match="SHA-256"):
             get(server, tmp_path, Pin())
     assert whole(tmp_path) == good
+
+
+@pytest.mark.parametrize("size", [PIN.size, PIN.size + 1])
+def test_the_hubs_word_on_a_size_is_checked(server, elsewhere, tmp_path, size):
+    elsewhere.faults = [raw("HTTP/1.1 200 OK\n\n", BODY)]
+    server.faults = [redirect(f"{elsewhere.url}/cdn", X_Linked_Size=str(size))]
+    if size == PIN.size:
+        get(server, tmp_path, Pin())
+    else:
+        with pytest.raises(DownloadError, match="10240 bytes instead of 10241"):
+            get(server, tmp_path, Pin())
+    assert whole(tmp_path) == (size == PIN.size)
+
+
+def test_nobody_elses_word_on_a_hash_counts(server, elsewhere, tmp_path):
+    wrong = bytes(len(BODY))
+    of_wrong = {"X_Linked_Etag": f'"{hashlib.sha256(wrong).hexdigest()}"'}
+    elsewhere.files["/b"] = wrong
+    elsewhere.faults = [redirect(f"{elsewhere.url}/b", **of_wrong)]
+    linked = {"X_Linked_Etag": f'"{PIN.sha256}"'}
+    server.faults = [redirect(f"{elsewhere.url}/a", **linked)]
+    with pytest.raises(DownloadError, match="SHA-256"):
+        get(server, tmp_path, Pin())
+
+
+def test_the_hubs_word_is_about_one_file(server, elsewhere, tmp_path):
+    hub = Hub(server.url, None)
+    elsewhere.files["/cdn"] = BODY
+    linked = {"X_Linked_Etag": f'"{PIN.sha256}"'}
+    server.faults = [redirect(f"{elsewhere.url}/cdn", **linked), body(b"another")]
+    for name in ("first", "second"):
+        fetch(server.url + PATH, tmp_path / name, hub)
+    assert (tmp_path / "second").read_bytes() == b"another"
 
 
 def test_a_mirror_never_sees_the_token(server, tmp_path):
@@ -451,6 +594,33 @@ def test_a_whole_model(hub, tmp_path, capsys):
     asked = len(hub.seen)
     assert run("o/m", "--dest", tmp_path, "--base-url", hub.url) == 0
     assert len(hub.seen) == asked  # nothing is fetched twice
+    assert "unchecked: delete it to fetch it anew" in capsys.readouterr().err
+    (folder / "config.json").write_bytes(b"")  # what a full disk may leave
+    assert run("o/m", "--dest", tmp_path, "--base-url", f"{hub.url}/") == 0
+    assert (folder / "config.json").read_bytes() == FILES["config.json"]
+
+
+def test_several_models(hub, tmp_path):
+    hub.files |= {
+        url.replace("/m/", "/n/"): data for url, data in list(hub.files.items())
+    }
+    assert run("o/m", "o/n", "--dest", tmp_path, "--base-url", hub.url) == 0
+    assert (tmp_path / "o/n/model.safetensors").read_bytes() == BODY
+
+
+def test_a_failure_leaves_no_folder_that_passes_for_a_model(hub, tmp_path):
+    hub.files = {}
+    assert run("o/m", "--dest", tmp_path, "--base-url", hub.url) == 1
+    assert not (tmp_path / "o/m").exists()
+
+
+def test_a_known_name_is_pinned_unless_another_revision_is_asked_for(capsys):
+    known = MODELS["gpt2"]
+    for name in ("gpt2", known.repo):
+        assert script.resolve(name, None) is known
+        assert script.resolve(name, known.revision) is known
+        assert script.resolve(name, "dev") == Model(known.repo, "dev")
+    assert "gpt2 at dev is not pinned" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["model.safetensors", "pytorch_model.bin"])
@@ -501,18 +671,51 @@ def test_a_pinned_model_is_checked_and_mended(hub, tmp_path, monkeypatch):
     assert (tmp_path / "tiny/config.json").read_bytes() == b"{}"
 
 
-@pytest.mark.parametrize("name", ["gpt3", "../x", "a/../b", "a/b/c", "/etc/x", ""])
+NO_NAMES = ["gpt3", "../x", "a/../b", "a/b/c", "/etc/x", "", "a/b\n", "ö/m", "a/b?c"]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
 def test_an_unknown_name_is_one_line(hub, tmp_path, name, capsys):
     assert run(name, "--dest", tmp_path, "--base-url", hub.url) == 1
     assert "give one of distilgpt2, gpt2," in capsys.readouterr().err
     assert hub.seen == [] and list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["gpt2", "--base-url", "ftp://x"]])
-def test_usage_errors(arguments):
+NO_URLS = [
+    "ftp://x", "x", "", "http://", "https:///x", "http://a b/", "http://a?b",
+    "http://a/\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [([], "give a model: one of")]
+    + [(["gpt2", "--base-url", url], "must be https://HOST") for url in NO_URLS],
+)
+def test_usage_errors(arguments, message, capsys):
     with pytest.raises(SystemExit) as caught:
         run(*arguments)
-    assert caught.value.code == 2
+    assert caught.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://h:x", "http://..."])
+def test_a_base_url_that_is_no_address_is_one_line(tmp_path, url, capsys):
+    assert run("o/m", "--dest", tmp_path, "--base-url", url) == 1
+    assert "is no address" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_destination_that_is_a_file_is_one_line(hub, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert run("o/m", "--dest", tmp_path / "file", "--base-url", hub.url) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: cannot use") and last.endswith("; give --dest")
+
+
+def test_a_server_cannot_speak_to_the_terminal(hub, tmp_path, monkeypatch, capsys):
+    hub.faults = [raw("\x1b[2J\n\n"), raw("HTTP/1.1 410 \x1b[2J\n\n")]
+    monkeypatch.setattr(script, "fetch", partial(fetch, sleep=Waits()))
+    assert run("o/m", "--dest", tmp_path, "--base-url", hub.url) == 1
+    assert "\x1b" not in capsys.readouterr().err
 
 
 def test_the_list_names_all(capsys):
