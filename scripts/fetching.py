@@ -194,7 +194,7 @@ def _copy(response: HTTPResponse, part: Path, offset: int, listener: Silent) -> 
 def _chunks(response: HTTPResponse) -> Iterator[bytes]:
     while True:
         try:
-            chunk = response.read(CHUNK)
+            chunk = response.read1(CHUNK)  # what has come: none is lost if no more does
         except (OSError, http.client.HTTPException) as error:
             raise Broken(f"the connection broke: {_why(error)}") from error
         if not chunk:
