@@ -27,7 +27,8 @@ from workbench import DRAFT, TARGET, decode, encode, milliseconds, n_parameters
 # ## One token, one pass
 #
 # The shipped target continues a line. Every token needs the one before it, so every
-# token is a whole pass through the model: embeddings, all blocks, head.
+# token is a whole pass through the model: embeddings, all blocks, and the head that
+# makes logits. (The tokens are drawn; `Seeded(1)` makes the draws repeatable.)
 
 # %%
 prompt = encode("PORTIA:\nThe quality of mercy is not")
@@ -50,11 +51,12 @@ print(f"{1e3 * seconds / len(text.tokens):.1f} milliseconds a token")
 # $$\text{seconds per token} = \frac{\text{weights} \times \text{bytes per weight}}
 # {\text{bytes per second}}$$
 #
-# 3.35 TB/s is what the data sheet of NVIDIA's H100 (SXM) promises of its memory; 0.1
-# TB/s is an ordinary laptop. A model that does not fit one device is spread over
-# several, whose bandwidths add up.
+# 3.35 TB/s and 989 TFLOP/s (10^12 operations a second, in 16 bits) is what the data
+# sheet of NVIDIA's H100 (SXM) promises; 0.1 TB/s is an ordinary laptop. A model that
+# does not fit one device is spread over several, whose bandwidths add up.
 
 # %%
+H100 = {"bytes_per_second": 3.35e12, "flops_per_second": 989e12}
 models = {
     "7 B, 16 bit": (7e9, 2),
     "70 B, 16 bit": (70e9, 2),
@@ -62,19 +64,21 @@ models = {
     "shipped target, 32 bit": (n_parameters(TARGET), 4),
     "shipped draft, 32 bit": (n_parameters(DRAFT), 4),
 }
-print(f"{'':<24}{'weights':>12}{'at 3.35 TB/s':>16}{'at 0.1 TB/s':>16}")
+print(f"{'':<24}{'weights':>12}{'reading them at':>29}{'arithmetic at':>17}")
+print(f"{'':<36}{'3.35 TB/s':>15}{'0.1 TB/s':>14}{'989 TFLOP/s':>17}")
 for name, (n_weights, size) in models.items():
-    floors = [
+    on_gpu, on_laptop = [
         1e3 * analysis.seconds_per_token(n_weights, size, bandwidth)
-        for bandwidth in (3.35e12, 0.1e12)
+        for bandwidth in (H100["bytes_per_second"], 0.1e12)
     ]
-    shown = "".join(f"{ms:>13.4g} ms" for ms in floors)
+    arithmetic = 1e3 * 2 * n_weights / H100["flops_per_second"]
+    shown = f"{on_gpu:>12.4g} ms{on_laptop:>11.4g} ms{arithmetic:>14.2g} ms"
     print(f"{name:<24}{n_weights * size / 1e9:>9.4g} GB{shown}")
 
 # %% [markdown]
-# Forty-two milliseconds for a token of a 70 B model: no arithmetic is in that number,
-# only moving bytes. So while the weights are on their way, could the arithmetic units
-# not work on more than one token?
+# For a token of a 70 B model the GPU moves bytes for 42 milliseconds and calculates for
+# 0.14. So while the weights are on their way, could the arithmetic units not work on
+# more than one token?
 #
 # ## How many tokens fit into one reading
 #
@@ -87,7 +91,6 @@ for name, (n_weights, size) in models.items():
 # whatever the model's size. Up to there more tokens in a pass are nearly free.
 
 # %%
-H100 = {"bytes_per_second": 3.35e12, "flops_per_second": 989e12}  # 16 bit, dense
 free = analysis.tokens_while_flat(2, **H100)
 print(f"a pass on the GPU of the data sheet may hold about {free:.0f} tokens")
 
@@ -104,7 +107,7 @@ free_here = analysis.tokens_while_flat(4, **here)
 print(
     f"this machine reads {here['bytes_per_second'] / 1e9:.0f} GB/s and does "
     f"{here['flops_per_second'] / 1e9:.0f} billion operations a second: "
-    f"about {free_here:.0f} tokens"
+    f"about {free_here:.0f} tokens of 32-bit weights"
 )
 
 # %%
@@ -128,14 +131,16 @@ titles(ax, "tokens", "time (ms)", "70 B weights, 16 bit, 3.35 TB/s, 989 TFLOP/s"
 # flat as long as reading the weights takes longer than the arithmetic; the bend is
 # where they are equal. Speculative decoding lives on the flat part. Serving many users
 # at once fills the same flat part with *their* tokens, so the more users share a pass,
-# the less is left to speculate with.
+# the less is left to speculate with. (A model of the weights alone: reading the caches,
+# one for each user, is left out.)
 #
 # ## The same, measured
 #
 # Now the real thing: passes of the shipped pair over 1, 2, 4, 8 and 16 new tokens,
 # behind 128 tokens that are already in the cache (the next notebook is about the
 # cache). After each pass the new rows are rolled back, so that every pass starts from
-# the same place.
+# the same place. `milliseconds` measures all works by turns, many times, and takes each
+# one's median.
 
 # %%
 some = torch.arange(128 + 16)[None] % TARGET.config.vocab_size
@@ -183,7 +188,9 @@ titles(right, "new tokens in the pass", "time (passes over one token)")
 
 # %% [markdown]
 # **Figure 1.2.** Left: what a pass costs. Right: the same in units of a pass over one
-# token; the steep line is what decoding one by one costs.
+# token; the steep line is what decoding one by one costs. On a processor the flat part
+# is not quite flat: one token makes products of a matrix and a vector, several make
+# products of two matrices, for which the library has other routines.
 
 # %%
 print(
@@ -207,23 +214,35 @@ print(
 narrow = GPT(GPTConfig(12, 4, 8, TARGET.config.vocab_size, 512))
 narrow.initialize(torch.Generator().manual_seed(0))
 fixed = passes(narrow)[1]
-print(f"{'':<26}{'parameters':>12}{'a pass over one token':>24}")
+print(f"{'':<16}{'layers':>6}{'width':>7}{'parameters':>12}{'one token':>14}")
 for name, model, ms in [
     ("target", TARGET, by_target[1]),
-    ("12 layers, width 8", narrow, fixed),
+    ("deep and narrow", narrow, fixed),
     ("draft", DRAFT, by_draft[1]),
 ]:
-    print(f"{name:<26}{n_parameters(model):>12,}{ms:>21.2f} ms")
+    L, E = model.config.n_layer, model.config.n_embd
+    print(f"{name:<16}{L:>6}{E:>7}{n_parameters(model):>12,}{ms:>11.2f} ms")
+
 smaller = n_parameters(TARGET) / n_parameters(DRAFT)
+read = 1e3 * analysis.seconds_per_token(
+    n_parameters(TARGET), 4, here["bytes_per_second"]
+)
 print(
     f"\nthe draft has 1/{smaller:.0f} of the target's parameters "
     f"and takes 1/{by_target[1] / by_draft[1]:.0f} of its time"
 )
+print(
+    f"a token of the target: reading its weights {read:.1f} ms, starting operations "
+    f"about {fixed:.1f} ms; measured {by_target[1]:.1f} ms"
+)
 
 # %% [markdown]
-# What makes the draft cheap at this size is above all that it has fewer *layers*, hence
-# fewer operations to start. The ratio of times, not of parameters, is what decides
-# (notebook 5 calls it the cost ratio $c$), and it has to be measured.
+# The deep and narrow model has less than a sixth of the draft's parameters and is
+# slower than it: at this size what makes a draft cheap is that it has few *layers*,
+# hence few operations to start. The ratio of times, not of parameters, is what decides
+# (notebook 5 calls it the cost ratio $c$), and it has to be measured. So has the time
+# itself: reading the weights is the part that no program can avoid, the formula a floor
+# and not a forecast, and the smaller the model, the more the rest counts.
 #
 # ## Questions
 #

@@ -37,7 +37,9 @@ from workbench import DRAFT, TARGET, TOKENIZER, encode, in_type, milliseconds, w
 #
 # Position $i$ needs its own query, and *all* keys and values so far. So keep those two
 # in a list, and work through the text token by token. Here for the first block of the
-# target, in float64, written by hand this once:
+# target, in float64, written by hand this once. (GPT-2's names: `wte` and `wpe` are the
+# embeddings of tokens and positions, `h` the blocks, `ln_1` a block's first norm,
+# `c_attn` the matrix that makes query, key and value.)
 
 # %%
 model = in_type(TARGET, torch.float64)
@@ -58,9 +60,9 @@ for position in range(len(tokens)):
     query, key, value = query_key_value(position)
     keys.append(key)
     values.append(value)
-    K, V = torch.stack(keys, dim=1), torch.stack(values, dim=1)  # [H, S, D]
-    weights = (K @ query[:, :, None] / D**0.5).softmax(dim=1)  # [H, S, 1]
-    by_hand.append((weights * V).sum(dim=1))  # [H, D]
+    so_far, mixed = torch.stack(keys, dim=1), torch.stack(values, dim=1)  # [H, S, D]
+    weights = (so_far @ query[:, :, None] / D**0.5).softmax(dim=1)  # [H, S, 1]
+    by_hand.append((weights * mixed).sum(dim=1))  # [H, D]
 
 # %% [markdown]
 # No mask was needed: what has not been written yet cannot be looked at. The module does
@@ -69,9 +71,9 @@ for position in range(len(tokens)):
 
 # %%
 everything = [query_key_value(position) for position in range(len(tokens))]
-Q, K, V = (torch.stack(part, dim=1)[None] for part in zip(*everything))  # [1, H, T, D]
-mask = causal_mask(len(tokens), len(tokens), Q)
-at_once = open_attention(Q, K, V, mask, D**-0.5)[0].transpose(0, 1)  # [T, H, D]
+three = [torch.stack(part, dim=1)[None] for part in zip(*everything)]  # [1, H, T, D]
+mask = causal_mask(len(tokens), len(tokens), three[0])
+at_once = open_attention(*three, mask, D**-0.5)[0].transpose(0, 1)  # [T, H, D]
 
 difference = (torch.stack(by_hand) - at_once).abs().max()
 print(f"largest difference: {difference:.1e}")
@@ -81,8 +83,10 @@ assert difference < 1e-12
 # ## A row never changes
 #
 # The key and the value at a position depend on the tokens up to it and on nothing that
-# comes later. That is what makes keeping them right. Compare the rows of the first 8
-# tokens, once computed alone and once as the beginning of the whole line:
+# comes later: in the first block on its own token alone, in the others on what the
+# blocks below made of it, which looked backwards only. That is what makes keeping them
+# right. Compare the rows of the first 8 tokens, once computed alone and once as the
+# beginning of the whole line:
 
 # %%
 short, long = model.new_cache(), model.new_cache()
@@ -105,7 +109,7 @@ assert cache.bytes_per_token == 2 * L * H * D * 4
 
 small = DRAFT.config
 small_width = small.n_embd // small.n_head
-print(f"\n{'':<38}{'bytes a token':>14}{'at 4,096 tokens':>18}")
+print(f"\n{'':<38}{'bytes a token':>14}{'512 tokens':>15}")
 for name, layers, heads, width, size in [
     ("shipped target, 32 bit", L, H, D, 4),
     ("shipped draft, 32 bit", small.n_layer, small.n_head, small_width, 4),
@@ -114,7 +118,7 @@ for name, layers, heads, width, size in [
     ("Llama 2 70B, 16 bit, 8 heads of keys", 80, 8, 128, 2),
 ]:
     row = 2 * layers * heads * width * size
-    print(f"{name:<38}{row:>14,}{row * 4096 / 1e9:>15.3f} GB")
+    print(f"{name:<38}{row:>14,}{row * 512 / 1e6:>12.1f} MB")
 
 # %% [markdown]
 # (Models such as Llama 2 70B let several query heads share one head of keys and values,
@@ -168,9 +172,11 @@ print(f"after 480 tokens the cache makes a token {ratio:.0f} times cheaper")
 # ## Rollback, drawn
 #
 # Speculative decoding writes rows for tokens that may be refused. Here is one real
-# round: four tokens are drafted, two are kept. (Seeds are tried until a round comes out
-# like that.) Notebook 3 goes through the same steps slowly; here watch the target's
-# cache only.
+# round: the draft model guesses four tokens, the target scores them in one pass, two
+# are kept, and a third token comes from the target. (Seeds are tried until a round
+# comes out like that.) Notebook 3 goes through the same steps slowly; here watch the
+# caches. Each model has its own, and each is always fed what its cache has not seen of
+# the text, `prefix[cache.length:]`.
 
 # %%
 prefix, plain = encode("First Witch:\nWhen shall"), Sampling()
@@ -187,13 +193,16 @@ while n_accepted != 2:
     verdict = reject(proposal.tokens, proposal.draft_probs, target_probs, chance)
     n_accepted = verdict.n_accepted
 
-rollback(cache, n + n_accepted)
+after_drafting = drafts.length
+for each in (cache, drafts):
+    rollback(each, n + n_accepted)
 pictures["after rollback"] = cache.length
 
 written = [*prefix.tolist(), *proposal.tokens.tolist()]
 print("drafted:", words(proposal.tokens), " kept:", n_accepted)
 for name, length in pictures.items():
     print(f"{name:<20} length {length}")
+print(f"the draft's own cache: {after_drafting} after drafting, then {drafts.length}")
 assert pictures["after rollback"] == n + n_accepted
 
 
@@ -226,10 +235,12 @@ slots(
 # the round the last token of the text is missing on purpose: it is always fed next,
 # since a model needs at least one token to say what follows. After rollback the same
 # holds again: the token that replaced the refused one is committed but not yet fed.
+# (The draft's cache, not drawn, ran ahead by one row less: the draft drew its last
+# proposal and never fed it to itself.)
 #
-# The rollback itself sets one integer. Two checks that this is enough: the rows that
-# stay are those that a fresh pass over the kept text would have written, and the stale
-# rows may hold *anything*, even NaN.
+# The rollback itself sets one integer, `length`. Two checks that this is enough: the
+# rows that stay are those that a fresh pass over the kept text would have written, and
+# the stale rows may hold *anything*, even NaN.
 
 # %%
 kept = torch.tensor([written[: n + n_accepted]])
@@ -251,7 +262,8 @@ print("with NaN in every free slot the next logits are finite, and the same")
 # %% [markdown]
 # ## Half-truth: "rejected tokens mean the cache has to be rebuilt"
 #
-# They would, if a row depended on what comes after it. Measured:
+# That would be so if a row depended on what comes after it: then the refused tokens
+# would have spoilt the kept rows. They do not, as was just checked. What is saved:
 
 # %%
 cache = TARGET.new_cache()
@@ -263,15 +275,15 @@ for _ in range(1000):
 undo = (time.perf_counter() - began) / 1000
 rebuild = milliseconds({"rebuild": lambda: TARGET(ids[:, :124])}, repeats=7)["rebuild"]
 print(f"rolling back:    {1e3 * undo:.4f} ms")
-print(f"rebuilding 124:  {rebuild:.1f} ms, {rebuild / (1e3 * undo):,.0f} times as long")
+print(f"rebuilding 124:  {rebuild:.1f} ms")
 
 # %% [markdown]
 # ## Questions
 #
 # 1. Why is there no cache of *queries*?
-# 2. After a round in which all four drafts were kept, the draft model's cache is one
-#    token shorter than the target's. Why, and why does no code have to treat this
-#    specially?
+# 2. After a round in which all four drafts are kept, the draft model's cache is one
+#    token shorter than the target's, and rolling back to a greater length changes
+#    nothing. Why is it shorter, and why does no code have to treat this specially?
 # 3. What would break if `rollback` took the *number* of refused tokens instead of a
 #    length?
 #

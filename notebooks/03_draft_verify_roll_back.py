@@ -32,6 +32,9 @@ from workbench import DRAFT, TARGET, TOKENIZER, decode, encode, in_type, words
 # another; notebook 7 is about that, and float64 keeps it out of the way here. A mild
 # penalty on tokens that are already in the text keeps a small model from going in
 # circles; it is part of how both models turn logits into probabilities.
+#
+# Letters: $n$ tokens are in the text; gamma is how many are to be drafted in a round, K
+# how many were (near the end of a text fewer); V is the size of the vocabulary.
 
 # %%
 target, small = in_type(TARGET, torch.float64), in_type(DRAFT, torch.float64)
@@ -71,7 +74,8 @@ after_verification = target_cache.length
 # %% [markdown]
 # **3. Reject.** Keep drafts as long as the target would have chosen the same; at the
 # first that it would not, take the target's choice instead. This is the general rule
-# (keep with chance target / draft) in its simplest case, where every ratio is 0 or 1.
+# (keep with chance target / draft, the *ratio*; notebook 4) in its simplest case, where
+# every ratio is 0 or 1.
 
 # %%
 ratios = acceptance_ratios(proposal.tokens, proposal.draft_probs, target_probs)
@@ -80,6 +84,9 @@ print("ratios:", ratios.tolist())
 print("accepted:", verdict.n_accepted, " then:", words([verdict.next_token]))
 
 # %% [markdown]
+# The last ratio is 1 and does not count: what stands behind a refusal was a guess about
+# a text that has not come about.
+#
 # **Commit**, and **4. roll back** both caches to all of the new text but its last
 # token.
 
@@ -144,11 +151,15 @@ print(decode([*prompt.tolist(), *fast.tokens]))
 print()
 print(f"{alone.target_forwards} passes of the target alone")
 print(f"{fast.target_forwards} passes with a draft, and the same {N_TOKENS} tokens")
+print("drafted in each round:", [len(round.drafted) for round in fast.rounds])
 
 # %% [markdown]
+# (The last round drafted nothing: of the *budget* of 60 tokens one was left, and a
+# round drafts no more than can still be used.)
+#
 # Round by round: what was kept of the drafts, and the token that came on top. It is a
-# *bonus* where all drafts were kept, otherwise it *replaces* the first that was
-# refused.
+# *bonus* where all drafts were kept; otherwise it takes the place of the first that was
+# refused and is called *resampled*, since at temperatures above 0 it is drawn.
 
 # %%
 for number, round in enumerate(fast.rounds[:14], start=1):
@@ -194,36 +205,26 @@ titles(ax, "passes of the target", "tokens written")
 #
 # It cannot. Every token that is committed is one the target chose, given exactly the
 # text before it. To see it, let worse and worse drafts try: one that samples at
-# temperature 5, one with random weights that never learned anything, and one that is
-# out to get us and always proposes what the target likes *least*.
+# temperature 5, one with random weights that never learned anything, and an adversary
+# that always proposes what the target likes *least*.
 
 
 # %%
-class Adversary(ModelDrafter):
-    """Drafts with the target itself, and proposes its least likely token."""
-
-    def propose(self, prefix, gamma, randomness):
-        self.model = Upside(target)
-        return super().propose(prefix, gamma, randomness)
-
-
-class Upside:
-    """The target with its logits turned upside down."""
+class UpsideDown:
+    """The target with its logits negated."""
 
     def __init__(self, model: GPT) -> None:
         self.config, self.trunk = model.config, model.trunk
+        self.new_cache = model.new_cache
         self.head = lambda hidden: -model.head(hidden)
 
 
 untrained = GPT(small.config).double().initialize(torch.Generator().manual_seed(1))
-adversary = Adversary(target, greedy)
 drafts = {
     "the shipped draft": speculate(small, gamma, greedy),
     "the same at temperature 5": speculate(small, gamma, Sampling(5.0)),
     "random weights": speculate(untrained, gamma, greedy),
-    "an adversary": speculative.generate(
-        target, adversary, prompt, gamma, N_TOKENS, Seeded(0), greedy
-    ),
+    "an adversary": speculate(UpsideDown(target), gamma, greedy),
     "the target itself": speculate(target, gamma, greedy),
 }
 for name, generation in drafts.items():
@@ -238,13 +239,18 @@ for name, generation in drafts.items():
 # ## Two numbers that are often confused
 #
 # Drafts behind a refusal were never looked at. Whether to count them decides which
-# number one gets, and the two are not comparable.
+# number one gets, and the two are not comparable. The second is called the acceptance
+# rate, *alpha*.
 
 # %%
-print(f"drafted {fast.drafted}, accepted {fast.accepted}, written {fast.emitted}")
+fates = [drafted.fate for round in fast.rounds for drafted in round.drafted]
+unread = fates.count("unread")
+print(f"{fast.drafted} drafted: {fast.accepted} accepted, ", end="")
+print(f"{fates.count('refused')} refused, {unread} unread; {fast.emitted} written")
 print(f"accepted / drafted:              {fast.accepted / fast.drafted:.2f}")
 print(f"accepted / looked at (alpha):    {fast.acceptance_rate:.2f}")
 print(f"tokens per pass of the target:   {fast.tokens_per_target_forward:.2f}")
+assert fast.acceptance_rate == fast.accepted / (fast.drafted - unread)
 
 # %% [markdown]
 # ## Questions

@@ -30,7 +30,12 @@ from minispec.sampling import Sampling, logits_to_probs
 from workbench import DRAFT, TARGET, decode, encode, in_type, passages, words
 
 # %% [markdown]
-# ## Three tokens
+# ## The rule, on three tokens
+#
+# The draft drew a token $x$, to which it gives probability $d(x)$ and the target
+# $t(x)$. Draw $u$ uniformly from $[0, 1)$ and keep $x$ if $u < t(x) / d(x)$; so a token
+# that the target likes at least as well is always kept. If it is refused, draw a token
+# from the *residual* instead: $\max(0, t - d)$, divided by its sum.
 #
 # Think of a vocabulary of three tokens. The draft would draw B half the time; the
 # target wants A most.
@@ -50,7 +55,7 @@ for name, row in [
     ("chance to keep if drafted", (target_row / draft_row).clamp(max=1)),
     ("drafted and kept", kept),
     ("residual, normalised", residual(target_row, draft_row)),
-    ("refused x residual", (1 - kept.sum()) * residual(target_row, draft_row)),
+    ("refused, then drawn", (1 - kept.sum()) * residual(target_row, draft_row)),
 ]:
     total = "" if name.startswith("chance") else f"{row.sum():>8.2f}"
     print(f"{name:<28}" + "".join(f"{value:>6.2f}" for value in row) + total)
@@ -79,8 +84,8 @@ for ax in (left, middle, right):
 #
 # ## The proof in four lines
 #
-# Write $t$ and $d$ for the two rows. Token $x$ comes out because it was drafted and
-# kept, or because something was refused and $x$ was drawn from the residual:
+# Token $x$ comes out because it was drafted and kept, or because something was refused
+# and $x$ was drawn from the residual:
 #
 # $$\begin{aligned}
 # \text{kept:} \quad & d(x) \min\!\left(1, \tfrac{t(x)}{d(x)}\right)
@@ -92,15 +97,20 @@ for ax in (left, middle, right):
 # \text{together:} \quad & \min(t(x), d(x)) + \max(0, t(x) - d(x)) = t(x)
 # \end{aligned}$$
 #
-# Nothing was assumed of $d$ but that the token was really drawn from it. (The papers
-# call these rows $p$ and $q$, not all of them the same way round.)
+# (The second line: both rows sum to 1, and $t - \min(t, d) = \max(0, t - d)$.) Nothing
+# was assumed of $d$ but that the token was really drawn from it. With several drafts
+# the same holds for each in turn: the next is looked at only if all before it were
+# kept, and its two rows are those after just these tokens. (The papers call the rows
+# $p$ and $q$, not all of them the same way round.)
 #
 # ## The proof by enumeration
 #
 # A proof on paper says nothing about code. But code has finitely many random decisions,
 # each with known probabilities, so it can be run once for *every* outcome of them, and
-# the probabilities of the outputs added up. `exactness/` does that with the
-# production code. First for a round of two drafts, rows differing by position:
+# the probabilities of the outputs added up. `exactness/` does that with the production
+# code. First for a round of two drafts, rows differing by position. A round may commit
+# one, two or three tokens; what it leaves open is drawn from the target's next rows, so
+# that all outcomes are three tokens long and can be compared:
 
 # %%
 target_rows = torch.stack([target_row, target_row.flip(0), target_row.roll(1)])
@@ -139,25 +149,28 @@ def with_draft(randomness):
 expected, found = enumerate_law(alone), enumerate_law(with_draft)
 difference = largest_difference(found.law, expected.law)
 print(f"{len(expected.law)} texts; {found.n_branches} branches of the speculative loop")
+print("   alone  with draft")
 for tokens, probability in sorted(expected.law.items(), key=lambda item: -item[1]):
-    print(f"{probability:.6f}  {found.law[tokens]:.6f}  {words(tokens)}")
+    print(f"{probability:.6f}    {found.law[tokens]:.6f}  {words(tokens)}")
 print(f"largest difference: {difference:.1e}")
 assert difference < 1e-12
 
 # %% [markdown]
 # ## What the usual mistakes do
 #
-# Each of these has been found in real code. A sampler is a few lines, so each mistake
-# is written out here, and its law enumerated.
+# A sampler is a few lines, so each mistake is written out here, and its law enumerated.
+# Some are slips of the pen; the softmax stood in `transformers` until [pull request
+# 28508](https://github.com/huggingface/transformers/pull/28508), and drafts that were
+# not drawn from the row they declare are a repeated bug report.
 
 
 # %%
-def keep_if(sampler_ratio, replacement):
+def keep_if(ratio, replacement):
     """A rejection sampler for one draft, from a ratio and a row to replace from."""
 
     def sampler(tokens, draft_probs, target_probs, randomness):
-        ratios = sampler_ratio(acceptance_ratios(tokens, draft_probs, target_probs))
-        if randomness.leading_accepts(ratios):
+        ratios = ratio(acceptance_ratios(tokens, draft_probs, target_probs))
+        if randomness.leading_accepts(ratios):  # 1 or 0: how many are kept
             return Verdict(1, randomness.sample(target_probs[1]))
         row = replacement(target_probs[0], draft_probs[0])
         return Verdict(0, randomness.sample(row))
@@ -208,21 +221,20 @@ for ax, (name, row) in zip(panels, laws.items()):
     bars(ax, names, {"target": target_row, "comes out": row})
     titles(ax, "token", "probability", name)
     off = (row - target_row).abs().max()
-    ax.text(2.4, 0.63, f"off by {off:.2f}", ha="right")
-    ax.set_ylim(0, 1.05)
+    ax.text(2.4, 0.72, f"off by {off:.2f}", ha="right")
+    ax.set(ylim=(0, 1.6), yticks=[0, 0.5, 1])
     if ax is not panels[0]:
         ax.get_legend().remove()
 
 # %% [markdown]
 # **Figure 4.2.** The law of the token that comes out (hatched) against the target's
 # (dark), for the rule, six mistakes, and one thing that looks like a mistake and is
-# none. Every mistake moves mass. None of them crashes, and the text still looks like
-# text, which is why they survive reviews: only the law shows them.
+# none. *Off by* is the largest difference of a bar from its neighbour. *Declared* is
+# the row that the sampler is told the draft used. Every mistake moves mass. None of
+# them crashes, and the text still looks like text, which is why they survive reviews:
+# only the law shows them.
 
 # %%
-exact = torch.tensor([[0.5, 3 / 8, 1 / 8], [2 / 5, 3 / 5, 0]], dtype=torch.float64)
-assert torch.allclose(laws["draft truncated,\nwhole row declared"], exact[0])
-assert torch.allclose(laws["draft takes the best,\nwhole row declared"], exact[1])
 for name in ("the rule itself", "draft truncated,\nand says so"):
     assert (laws[name] - target_row).abs().max() < 1e-12
 print("the two that are right are right to 1e-12")
@@ -252,11 +264,10 @@ for name, row in drafts.items():
 # ## Real rows
 #
 # The overlap $\sum_x \min(t(x), d(x))$ is the chance that a draft is kept. Here are
-# real rows, after a line that neither model has seen:
+# real rows, in the middle of a line that neither model has seen:
 
 # %%
-text = encode(passages()[9])
-at = len(text) - 1
+text = encode(passages()[8])[:29]
 rows = {
     name: logits_to_probs(model(text[None])[0, -1:].double(), Sampling(), text)[0]
     for name, model in [("target", TARGET), ("draft", DRAFT)]
@@ -264,14 +275,13 @@ rows = {
 best = rows["target"].topk(10).indices.tolist()
 [ax] = axes(width=8.5)
 bars(ax, [words([i]) for i in best], {k: row[best] for k, row in rows.items()})
-ax.tick_params(axis="x", rotation=30)
 titles(ax, "next token", "probability")
 print(f"... {decode(text[-14:])!r}")
 print(f"overlap of the whole rows: {overlap(rows['target'], rows['draft']):.2f}")
 
 # %% [markdown]
 # **Figure 4.3.** The target's ten most likely next tokens and what the draft gives
-# them.
+# them. A draft of `' me'` is kept for certain, one of `' the'` about every second time.
 #
 # ## Half-truth: "accepted means it was the most likely token"
 #
@@ -285,7 +295,8 @@ written = speculative.generate(
     TARGET, ModelDrafter(DRAFT), start, 4, 300, Seeded(2)
 )
 whole = torch.tensor([*start.tolist(), *written.tokens])
-favourites = TARGET(whole[None])[0].argmax(dim=-1)  # after each position
+after_each = TARGET(whole[None])[0].softmax(dim=-1)  # [n, V]
+favourites, chances = after_each.argmax(dim=-1), after_each.amax(dim=-1)
 position, accepted, unlikely = len(start), 0, []
 for round in written.rounds:
     for i in range(round.n_accepted):
@@ -294,7 +305,8 @@ for round in written.rounds:
             unlikely.append(round.drafted[i])
     position += len(round.committed)
 print(f"{accepted} drafts were accepted")
-print(f"{len(unlikely)} of them were not the target's most likely token")
+print(f"{len(unlikely)} of them were not the target's most likely token, whose own")
+print(f"probability is only {chances[len(start) - 1 :].mean():.2f} on average")
 rarest = min(unlikely, key=lambda drafted: drafted.target_prob)
 print(
     f"the rarest, {words([rarest.token])}, had probability {rarest.target_prob:.1e} "
@@ -305,11 +317,11 @@ assert unlikely
 # %% [markdown]
 # ## Questions
 #
-# 1. Show that the chance of keeping a draft is $\sum_x \min(t(x), d(x))$. When is it 1?
+# 1. Why is the chance of keeping a draft $\sum_x \min(t(x), d(x))$? When is it 1?
 # 2. The draft always proposes its best token, B, and reports a one-hot row. With which
 #    chance is it kept, and what is the residual?
-# 3. Why must acceptance use a *strict* comparison, `u < ratio`, when u is drawn from
-#    [0, 1)?
+# 3. Why must the comparison be *strict*, $u < t(x) / d(x)$, when $u$ is drawn from
+#    $[0, 1)$?
 #
 # <details><summary>Answers</summary>
 #
@@ -317,8 +329,8 @@ assert unlikely
 #    equal.
 # 2. With $t(B) / 1 = 0.3$. The residual is the target without B, normalised: A 6/7, C
 #    1/7.
-# 3. A token that the target gives probability 0 has ratio 0. With `u <= ratio` it would
-#    pass whenever u happens to be exactly 0, which floating-point generators do return.
+# 3. A token that the target gives probability 0 has ratio 0. With $\le$ it would pass
+#    whenever $u$ happens to be exactly 0, which floating-point generators do return.
 #
 # </details>
 #

@@ -31,7 +31,7 @@ from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
 from minispec.rollback import rollback
 from minispec.sampling import Sampling, logits_to_probs
-from workbench import DRAFT, TARGET, encode, milliseconds, passages
+from workbench import DRAFT, TARGET, encode, milliseconds, passages, words
 
 from benchmark_costs import measure_costs
 from timing import interleave
@@ -51,8 +51,10 @@ from timing import interleave
 # = \frac{1 - \alpha^{\gamma + 1}}{1 - \alpha} \qquad
 # \text{speed-up} = \frac{\text{tokens per round}}{\gamma c + v}$$
 #
-# where $v$ is what the pass over $\gamma + 1$ tokens costs, in steps of the target. The
-# paper sets $v = 1$: the flat part of figure 1.1.
+# where $v$ is what the pass over $\gamma + 1$ tokens costs, in steps of the target: a
+# round takes $\gamma c + v$ steps of the target, and the target alone one step for each
+# token. The paper (Leviathan, Kalman and Matias 2023) sets $v = 1$: the flat part of
+# figure 1.1.
 
 # %%
 gammas = list(range(17))
@@ -170,7 +172,7 @@ for g in LENGTHS:
         f"{by_rounds[g]:>23.2f}"
     )
 
-[ax] = axes(width=5.5, height=3)
+[ax] = axes(width=6.5, height=3.2)
 curves(
     ax, LENGTHS, {
         "measured": [measured[g] for g in LENGTHS],
@@ -181,14 +183,15 @@ curves(
 )
 ax.axhline(1, color="0.5", linewidth=0.8)
 ax.set(ylim=(0, None), xticks=LENGTHS)
+ax.legend(loc="lower center", ncols=2)
 titles(ax, "gamma (drafted tokens)", "speed-up over the target alone")
 
 # %% [markdown]
-# **Figure 5.2.** Measured speed-up at temperature 1 and three forecasts. The paper's,
-# with $v = 1$, promises too much on a CPU, where a pass over nine tokens does cost more
-# than one over one. With the measured $v$ the forecast uses only alpha; the last
-# replaces "every draft is kept with the same chance" by the tokens per round that were
-# counted.
+# **Figure 5.2.** Measured speed-up at temperature 1 and three forecasts; the grey line
+# is the target alone. The paper's, with $v = 1$, promises too much on a CPU, where a
+# pass over nine tokens does cost more than one over one. With the measured $v$ the
+# forecast uses only alpha; the last replaces "every draft is kept with the same chance"
+# by the tokens per round that were counted.
 
 # %%
 best_measured = max(measured, key=lambda name: measured[name])
@@ -244,8 +247,21 @@ print(f"mean {plain.mean():.2f} (this is alpha), standard deviation {plain.std()
 
 # %% [markdown]
 # **Figure 5.3.** The overlap at 360 positions of texts by the target, temperature 1;
-# dashed: their mean. Easy stretches (the rest of a name, the end of a line) are close
-# to 1.
+# dashed: their mean. Where it is high and low, in the first of these texts:
+
+# %%
+whole, n = texts_with(Sampling())[0]
+ranked = plain[: len(whole) - n].argsort(descending=True).tolist()
+for name, positions in [("highest", ranked[:5]), ("lowest", ranked[:-6:-1])]:
+    print(f"{name} overlap")
+    for i in positions:
+        before, after = words(whole[n + i - 5 : n + i]), words(whole[n + i : n + i + 1])
+        print(f"  {plain[i]:.2f}  after {before}, where {after} came")
+
+# %% [markdown]
+# Where the text leaves little choice (the rest of a name, the end of a line), both
+# models are sure of the same; where the target has begun something unusual, the draft
+# knows no way on.
 #
 # ## Temperature, top-p, and the size of the draft
 #
@@ -279,11 +295,14 @@ titles(right, "top-p (mass that is kept)", "alpha", "temperature 1")
 # %% [markdown]
 # **Figure 5.4.** Alpha against temperature (left; solid: both models alike) and top-p
 # (right), from the overlap along texts that the target wrote with that very sampling.
+# What costs is a draft that samples otherwise than its target (dashed). A *high*
+# temperature is often said to cost, too; with this pair it does not, as long as both
+# have it: this draft was trained to match the whole of its target's row and not only
+# the best token (`weights/README.md`), and at a high temperature all rows grow alike.
+# So measure it for your pair. What the solid curve foretells:
+
 
 # %%
-print("temperature  alpha   speed-up foretold at its best gamma")
-
-
 def foretold(alpha: float) -> tuple[int, float]:
     """Best gamma of those measured, and its speed-up; (0, 1.0) if none helps."""
     gains = {g: expected_speedup(alpha, g, c, costs.verify_cost(g)) for g in LENGTHS}
@@ -291,6 +310,7 @@ def foretold(alpha: float) -> tuple[int, float]:
     return (gamma, gains[gamma]) if gains[gamma] > 1 else (0, 1.0)
 
 
+print("temperature  alpha   speed-up foretold at its best gamma")
 for t, alpha in zip(temperatures, by_temperature):
     gamma, gain = foretold(min(alpha, 1.0))
     print(f"{t:>11}{alpha:>7.2f}   {gain:.2f} with gamma {gamma}")
@@ -354,6 +374,7 @@ def best_speedup(alpha: float, ratio: float) -> float:
 
 field = [[best_speedup(alpha, ratio) for ratio in from_c] for alpha in from_alpha]
 [ax] = axes(width=6.5, height=4)
+ax.set(xscale="log", xlim=(0.01, 1.1), ylim=(0, 1.03))
 ax.contourf(from_c, from_alpha, field, [0.99, 1.0001], colors=["0.85"])
 lines = ax.contour(
     from_c, from_alpha, field, [1.05, 1.5, 2, 3, 5, 8], colors="black", linewidths=0.9
@@ -362,7 +383,6 @@ ax.clabel(lines, fmt="%gx")
 for (name, (alpha, ratio)), marker in zip(points.items(), "os^vD*XP"):
     ax.plot(ratio, alpha, marker, color="white", markeredgecolor="black", label=name)
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-ax.set(xscale="log", xlim=(0.01, 1.1), ylim=(0, 1.03))
 titles(ax, "cost ratio c", "acceptance rate alpha", "best speed-up, v = 1")
 
 # %% [markdown]
@@ -397,8 +417,9 @@ for name, gain in gains.items():
 # %% [markdown]
 # So do not speculate
 #
-# - when alpha is low: a draft from another domain, or one that samples at another
-#   temperature than its target (figure 5.4);
+# - when alpha is low: a draft that knows other texts than its target, or one that
+#   samples at another temperature (figure 5.4), or a pair whose alpha falls at the high
+#   temperature you want (this one's does not);
 # - when c is high: a draft that is too large. Making a draft larger makes it better and
 #   slower, and the second often wins. For a 70 B target, published measurements
 #   ([NVIDIA, Llama 3.3 70B with
@@ -430,11 +451,11 @@ for alpha in (0.6, 0.7, 0.8):
 # <details><summary>Answers</summary>
 #
 # 1. None: speculation can help only if alpha is above c.
-# 2. That the pass over gamma + 1 tokens costs one step ($v = 1$), and c itself, which
-#    is a ratio of measured times and not of parameters. Then: the same alpha at every
-#    position.
-# 3. The draft is almost as large as the target (c near 1); or very little is drafted,
-#    so that almost all of the few drafts are kept: look at tokens per pass.
+# 2. That the pass over gamma + 1 tokens costs one step ($v = 1$), and that c is a ratio
+#    of times measured and not of parameters. (That every draft has the same chance
+#    matters less: in figure 5.2 it hardly moves the forecast.)
+# 3. The draft is almost as slow as the target (c near 1); or the passes are already
+#    full, so that $v$ grows like the number of tokens in them.
 #
 # </details>
 #

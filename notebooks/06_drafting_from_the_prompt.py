@@ -44,15 +44,17 @@ nothing = copy_continuation(torch.tensor([5, 6, 7]), gamma=4, longest=4, shortes
 print("and where nothing occurred before:", nothing.tolist())
 
 # %% [markdown]
-# No model runs, so drafting costs next to nothing: c is almost 0. Nothing matches in a
-# text that never repeats; then K = 0 and the round is a plain step of the target.
+# No model runs, so drafting costs next to nothing: the cost ratio c of notebook 5 is
+# almost 0. Nothing matches in a text that never repeats; then K, the number of drafts,
+# is 0 and the round is a plain step of the target.
 #
 # ## Two kinds of text
 #
 # How often is the copy right? That needs no target at all: walk through a text and
-# compare each guess with what really comes next. One text that repeats itself, the
-# witches' song from *Macbeth*, one that hardly does, Portia's speech from *The Merchant
-# of Venice* (both plays were kept from the training), and two that are no plays.
+# compare each guess with what really comes next. Four texts: the witches' song from
+# *Macbeth*, which repeats itself; Portia's speech from *The Merchant of Venice*, which
+# hardly does (both plays were kept from the training); a few lines of a program; and
+# the beginning of the speech, quoted a second time.
 
 # %%
 SONG = """ALL:
@@ -120,7 +122,7 @@ bars(
         "right, up to the first error": [true for _, true in copies.values()],
     },
 )
-titles(ax, "text", "tokens at each position")
+titles(ax, "text", "tokens per position (mean)")
 
 # %% [markdown]
 # **Figure 6.1.** Prompt lookup along four texts, gamma 4: how many tokens it proposes
@@ -128,34 +130,38 @@ titles(ax, "text", "tokens at each position")
 # since some short suffix always occurred before; it is right where the text quotes
 # itself.
 
+
 # %%
-for longest, shortest in [(4, 1), (4, 2), (4, 3)]:
-    drafter = NgramDrafter(TOKENIZER.vocab_size, longest, shortest)
-    ids = encode(SPEECH)
-    made, first = 0, 0
+def first_guesses(text: str, shortest: int) -> str:
+    """How many next tokens are guessed, from matches of so many to 4 tokens."""
+    ids, made, right = encode(text), 0, 0
+    drafter = NgramDrafter(TOKENIZER.vocab_size, 4, shortest)
     for n in range(1, len(ids)):
         guess = drafter.propose(ids[:n], 1, Seeded(0)).tokens
-        made += len(guess)
-        first += int(len(guess) and guess[0] == ids[n])
-    print(
-        f"speech, matches of {shortest} to {longest} tokens: "
-        f"{made} guesses in {len(ids) - 1} positions, {first} right"
-    )
+        made, right = made + len(guess), right + int(ids[n] in guess)
+    return f"{right:>9} of {made:>3} right"
+
+
+print(f"{'shortest match':<15}" + "".join(f"{m:>22}" for m in ("1", "2", "3")))
+for name, text in TEXTS.items():
+    shown = "".join(f"{first_guesses(text, m):>22}" for m in (1, 2, 3))
+    print(f"{name:<15}{shown}")
 
 # %% [markdown]
-# Demanding longer matches makes guesses rarer and better. Which is worth more depends
-# on what a wrong guess costs, that is on $v$: where verification is flat, nothing.
+# Demanding longer matches makes guesses rarer, and better where the text does quote
+# itself. Which is worth more depends on what a wrong guess costs, that is on $v$: where
+# verification is flat, nothing.
 #
 # ## Half-truth: "prompt lookup is for greedy decoding only"
 #
 # The guess was not drawn from anything; it is certain. Its distribution is therefore
 # one-hot, the ratio is target / 1, and the token is kept with just the probability that
 # the target gives it. Enumerated on the shipped target (float64, three tokens, each
-# from the two most likely), with a prompt that has something to copy:
+# from the two most likely), with a prompt whose continuation can be copied:
 
 # %%
 target = in_type(TARGET, torch.float64)
-prompt = encode("Double, double toil and trouble; Double, double")
+prompt = encode("the king of France and the king of")
 two = Sampling(top_k=2)
 
 
@@ -175,8 +181,10 @@ difference = largest_difference(found.law, expected.law)
 print(f"{len(expected.law)} texts, {found.n_branches} branches")
 print(f"largest difference: {difference:.1e}")
 assert difference < 1e-12
-guess = NgramDrafter(TOKENIZER.vocab_size).propose(prompt, 2, Seeded(0))
-print("drafted:", words(guess.tokens))
+guess = NgramDrafter(TOKENIZER.vocab_size).propose(prompt, 2, Seeded(0)).tokens
+kept = sum(chance for text, chance in found.law.items() if text[0] == guess[0])
+print(f"drafted: {words(guess)}; the first of them comes out with chance {kept:.2f}")
+assert 0 < kept < 1
 
 # %% [markdown]
 # ## Drafters compared

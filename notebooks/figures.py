@@ -78,22 +78,27 @@ def bars(
     ax.legend()
 
 
+def one_slot(ax: Axes, x: float, y: float, text: str, kind: str) -> None:
+    """A box with its token; hatching is paler than outlines, to keep the text clear."""
+    grey, hatch, ink = SLOTS[kind]
+    place = {"x": x, "height": 0.7, "width": 0.94, "bottom": y - 0.35}
+    ax.bar(**place, color=grey, hatch=hatch, edgecolor="0.75", linewidth=0)
+    dash = ":" if kind == "stale" else "-"
+    ax.bar(**place, fill=False, edgecolor="0.4", linestyle=dash)
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    ax.text(
+        x, y, text, ha="center", va="center", color=ink, fontsize=8.5,
+        bbox=paper if hatch and text else None,
+    )
+
+
 def slots(rows: Mapping[str, Sequence[tuple[str, str]]], width: float = 7.2) -> None:
     """Caches drawn as rows of slots, each with (text, kind) as in `SLOTS`."""
     height = 0.55 * len(rows) + 0.4
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     for y, row in enumerate(rows.values()):
         for x, (text, kind) in enumerate(row):
-            grey, hatch, ink = SLOTS[kind]
-            ax.bar(
-                x, 0.7, 0.94, y - 0.35, color=grey, hatch=hatch, edgecolor="0.4",
-                linestyle=":" if kind == "stale" else "-",
-            )
-            paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-            ax.text(
-                x, y, text, ha="center", va="center", color=ink, fontsize=7.5,
-                bbox=paper if hatch and text else None,
-            )
+            one_slot(ax, x, y, text, kind)
     n = max(map(len, rows.values()))
     ax.set_yticks(range(len(rows)), rows)
     ax.set_xticks(range(n))
