@@ -221,19 +221,19 @@ def _no_room(part: Path, error: OSError) -> DownloadError:
 
 
 def _note_etag(part: Path, response: HTTPResponse) -> None:
-    """Keep the strong ETag beside the file; not every server heeds If-Range."""
+    """Keep the ETag beside the file; not every server heeds If-Range."""
     etag, noted = response.headers.get("ETag", ""), _noted_etag(part)
     if response.status == 206 and etag and noted not in ("", etag):
         part.unlink()
         raise Broken("the file changed meanwhile: from the start")
-    if STRONG_ETAG.fullmatch(etag):
+    if etag:
         _etag_file(part).write_text(etag)
     elif response.status != 206:
         _etag_file(part).unlink(missing_ok=True)
 
 
 def _noted_etag(part: Path) -> str:
-    """It; empty if there is none that could be sent."""
+    """It; empty if there is none that promises equal bytes."""
     try:
         etag = _etag_file(part).read_text()
     except (OSError, UnicodeDecodeError):

@@ -611,7 +611,7 @@ def test_a_whole_model(hub, tmp_path, capsys):
     assert len(hub.seen) == asked  # nothing is fetched twice
     assert "unchecked: delete it to fetch it anew" in capsys.readouterr().err
     (folder / "config.json").write_bytes(b"")  # what a full disk may leave
-    assert run("o/m", "--dest", tmp_path, "--base-url", f"{hub.url}/") == 0
+    assert run("o/m", "--dest", tmp_path, "--base-url", hub.url) == 0
     assert (folder / "config.json").read_bytes() == FILES["config.json"]
 
 
@@ -719,6 +719,18 @@ def test_a_base_url_that_is_no_address_is_one_line(tmp_path, url, capsys):
     assert "is no address" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_a_mirror_may_have_a_path(tmp_path):
+    for base in ("https://a/b", "https://a/b/"):
+        get_file = script.Getter(Model("o/m", "v1"), tmp_path, base, Hub(base, None))
+        assert get_file.url == "https://a/b/o/m/resolve/v1"
+
+
+def test_a_folder_in_a_files_place_is_one_line(hub, tmp_path, capsys):
+    (tmp_path / "o/m/config.json").mkdir(parents=True)
+    assert run("o/m", "--dest", tmp_path, "--base-url", hub.url) == 1
+    assert "config.json" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_destination_that_is_a_file_is_one_line(hub, tmp_path, capsys):
     (tmp_path / "file").touch()
     assert run("o/m", "--dest", tmp_path / "file", "--base-url", hub.url) == 1
@@ -727,10 +739,12 @@ def test_a_destination_that_is_a_file_is_one_line(hub, tmp_path, capsys):
 
 
 def test_a_server_cannot_speak_to_the_terminal(hub, tmp_path, monkeypatch, capsys):
-    hub.faults = [raw("\x1b[2J\n\n"), raw("HTTP/1.1 410 \x1b[2J\n\n")]
+    wait = "Retry-After: 9999999\n\n"
+    hub.faults = [raw("\x1b[2J\n\n"), raw(f"HTTP/1.1 503 \x1b[2J\n{wait}")]
     monkeypatch.setattr(script, "fetch", partial(fetch, sleep=Waits()))
     assert run("o/m", "--dest", tmp_path, "--base-url", hub.url) == 1
-    assert "\x1b" not in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert err.count(r"\x1b[2J") == 2 and "\x1b" not in err
 
 
 def test_the_list_names_all(capsys):
