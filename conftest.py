@@ -78,6 +78,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Grader(folder, config), "grading")
     if name := config.getoption("--mutant"):
+        from grafting import UnusableFile
         from mutating import put_in_everywhere, read
 
-        put_in_everywhere(read(name))
+        try:
+            put_in_everywhere(read(name))
+        except UnusableFile as error:
+            raise pytest.UsageError(f"--mutant: {error}") from error

@@ -34,6 +34,8 @@ from grafting import PACKAGE, Grafter, UnusableFile, parse
 TESTS = Path(__file__).resolve().parent
 MUTANTS = TESTS / "mutants"
 SECONDS = 30  # of processor time for one test; the slowest of these files takes 3
+# Errors of whoever wrote the mutant, and not the mistake that it stands for.
+SLIPS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError")
 SLOW_TO_IMPORT = [
     "torch.distributed.tensor",  # by torch.testing, at its first comparison
     "hypothesis.stateful",
@@ -199,13 +201,14 @@ class Watch:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.say("broken", f"{report.nodeid}: {last_line(report)}")
+            self.say("broken", f"{report.nodeid}: {error_of(report)}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and report.when == "call":
+        if not report.failed:
+            return
+        if report.when == "call" and not error_of(report).startswith(SLIPS):
             self.say("caught", report.nodeid)
-        elif report.failed:
-            self.say("broken", f"{report.nodeid}: {last_line(report)}")
+        self.say("broken", f"{report.nodeid}: {error_of(report)}")
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus == 0:
@@ -225,8 +228,11 @@ class Watch:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def last_line(report: pytest.CollectReport | pytest.TestReport) -> str:
-    """What an error is about."""
+def error_of(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """What went wrong, in one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        return str(crash.message).partition("\n")[0]
     return report.longreprtext.strip().rpartition("\n")[2]
 
 

@@ -1,0 +1,24 @@
+"""The bonus is drawn from the row that judged the last draft.
+
+Made by whoever counts K rows of the target where there are K + 1.
+"""
+
+from torch import Tensor
+
+from minispec.randomness import Randomness
+from minispec.rejection import Verdict, acceptance_ratios, residual
+
+REPLACES = "rejection.py:reject"
+CAUGHT_BY = ["test_rejection.py"]
+
+
+def reject(
+    tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, randomness: Randomness
+) -> Verdict:
+    ratios = acceptance_ratios(tokens, draft_probs, target_probs)
+    n_accepted = randomness.leading_accepts(ratios)
+    if n_accepted == len(tokens):
+        row = target_probs[max(n_accepted - 1, 0)]
+    else:
+        row = residual(target_probs[n_accepted], draft_probs[n_accepted])
+    return Verdict(n_accepted, randomness.sample(row))

@@ -1,0 +1,45 @@
+"""The committed token is drawn once more, from the row of the first refusal.
+
+Made by whoever lets the target have the last word: the token is then the target's own
+choice where a residual was due.
+"""
+
+from torch import Tensor
+
+from minispec.draft import Drafter
+from minispec.generation import Round, describe
+from minispec.gpt2 import GPT
+from minispec.kv_cache import KVCache
+from minispec.randomness import Randomness
+from minispec.rejection import reject
+from minispec.rollback import rollback
+from minispec.sampling import Sampling
+from minispec.stopping import Limits
+from minispec.verify import verify
+
+REPLACES = "speculative.py:speculative_round"
+CAUGHT_BY = ["test_speculative.py"]
+
+
+def speculative_round(
+    target: GPT,
+    cache: KVCache,
+    drafter: Drafter,
+    prefix: Tensor,
+    gamma: int,
+    limits: Limits,
+    randomness: Randomness,
+    sampling: Sampling,
+) -> Round:
+    proposal = drafter.propose(prefix, gamma, randomness)
+    tokens, draft_probs = proposal.tokens, proposal.draft_probs
+    target_probs = verify(target, cache, prefix, tokens, sampling)
+    verdict = reject(tokens, draft_probs, target_probs, randomness)
+    last = randomness.sample(target_probs[verdict.n_accepted])
+    new = [*tokens[: verdict.n_accepted].tolist(), last]
+    committed, reason = limits.cut(len(prefix), new)
+    length = len(prefix) + len(committed) - 1
+    rollback(cache, length)
+    drafter.rollback(length)
+    drafted = describe(proposal, target_probs, verdict.n_accepted, len(committed))
+    return Round(drafted, committed, reason)
