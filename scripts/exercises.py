@@ -40,14 +40,17 @@ EXERCISES = (
         "most\nprobable whose mass reaches p (Holtzman et al. 2020); both renormalise.",
         "[R, V] logits to [R, V] rows that sum to 1, in float32 or wider. The order is "
         "penalties, minimum length, temperature, top-k, top-p, min-p. Among equals the "
-        "lower ids stay. A row with NaN, +inf or nothing but -inf is a ValueError.",
+        "lower ids stay. A row with NaN, +inf or only -inf, be it only after the "
+        "first two steps, is a ValueError. `truncate`, `penalize_repeats`, "
+        "`forbid_early_eos` and `one_hot` are there.",
         (
             "Subtract each row's highest logit before you divide by the temperature: "
             "softmax does not change, and a tiny temperature cannot overflow.",
-            "Top-p: sort descending and stable. A token stays if the mass before it "
-            "(cumsum minus itself) is still below p. Scatter back to the old order.",
+            "Top-p: sort(dim=-1, descending=True, stable=True). A token stays if the "
+            "mass before it (cumsum minus itself) is still below p. Scatter back to "
+            "the old order.",
         ),
-        "minispec/randomness.py: how a token is drawn from such a row",
+        "randomness.py in your folder: how a token is drawn from such a row",
     ),
     Exercise(
         2,
@@ -61,7 +64,7 @@ EXERCISES = (
         "again and again. With a cache the T new tokens ask, and all S + T keys "
         "answer. This also makes verification of K drafts one single pass.",
         "attention(Q, K, V) = softmax(Q K^T * scale + mask) V\n"
-        "(Vaswani et al. 2017, equation 1; scale = 1 / sqrt(D))",
+        "(Vaswani et al. 2017, equation 1; scale = 1 / sqrt(D), here self.scale)",
         "open_attention: queries [B, H, T, D], keys and values [B, H, S, D], to "
         "[B, H, T, D]. causal_mask(n_new, n_all): [T, S], 0 where new token i may "
         "look, -inf elsewhere; None for a single new token. Attention.forward: [B, T, "
@@ -73,7 +76,7 @@ EXERCISES = (
             "three [B, H, T, D]. Append before you attend, and attend to what append "
             "returned.",
         ),
-        "minispec/gpt2.py: `trunk`, where positions and mask meet the cache",
+        "gpt2.py in your folder: `trunk`, where positions and mask meet the cache",
     ),
     Exercise(
         3,
@@ -85,13 +88,13 @@ EXERCISES = (
         "after a pass over T tokens: length = S + T, and slot i holds k_i and v_i\n"
         "(Pope et al. 2022, section 3, on what a cache saves)",
         "append writes one layer's rows [B, H, T, D] and returns views of all its "
-        "rows [B, H, S + T, D], without moving `length`; beyond the capacity it is a "
-        "ValueError that names both numbers. advance moves `length`.",
+        "rows [B, H, S + T, D], without moving `length` (S); what does not fit the "
+        "capacity is a ValueError. advance(n_new) moves `length` on.",
         (
             "No torch.cat: it copies the past for every token. Assign to a slice.",
             "keys[:, :, self.length : end] = key; return keys[:, :, :end].",
         ),
-        "minispec/rollback.py: why nothing is ever cleared",
+        "rollback.py in your folder: why nothing is ever cleared",
     ),
     Exercise(
         4,
@@ -109,7 +112,7 @@ EXERCISES = (
             "while limits.room(len(prefix)) and reason is None: draw, cut, append, "
             "yield. The head is needed at the last position only.",
         ),
-        "minispec/draft.py: the same loop, which also keeps its rows",
+        "draft.py in your folder: the same loop, which also keeps its rows",
     ),
     Exercise(
         5,
@@ -121,14 +124,14 @@ EXERCISES = (
         "(Leviathan et al. 2023, algorithm 1, first loop)",
         "Returns Proposal(tokens [K], draft_probs [K, V]); K = 0 gives empty tensors "
         "of these shapes and runs nothing. Feeds only unseen tokens; the last drafted "
-        "token stays unseen. Rows are those after every processor.",
+        "token stays unseen. Rows are what logits_to_probs makes of the logits.",
         (
             "The chain looks back: hand logits_to_probs all tokens so far, drafts "
             "included.",
             "Start the list of rows with an empty [0, V] tensor, then torch.cat works "
             "for K = 0 too.",
         ),
-        "minispec/verify.py: the target's opinion of these tokens",
+        "verify.py in your folder: the target's opinion of these tokens",
     ),
     Exercise(
         6,
@@ -136,8 +139,8 @@ EXERCISES = (
         ("verify.py:verify",),
         "Here the speed comes from: one pass of the target over K + 1 tokens takes "
         "little longer than over one, and gives K + 1 distributions.",
-        "p_1(x), ..., p_(gamma+1)(x) = M_p(prefix), ..., M_p(prefix + x_1 .. x_gamma), "
-        "in parallel\n(Leviathan et al. 2023, algorithm 1)",
+        "p_1(x), ..., p_(gamma+1)(x) = M_p(prefix), ..., M_p(prefix + x_1 .. x_gamma)\n"
+        "in parallel (Leviathan et al. 2023, algorithm 1)",
         "[n] prefix and [K] tokens to [K + 1, V] rows: row i is after prefix + "
         "tokens[:i]. One pass over what the cache has not seen; afterwards it holds "
         "everything. K = 0 is a plain step.",
@@ -147,7 +150,7 @@ EXERCISES = (
             "hidden[:, -(K + 1):] are the positions that matter; the history for "
             "logits_to_probs is prefix and drafts together.",
         ),
-        "minispec/rejection.py: what is done with the two sets of rows",
+        "rejection.py in your folder: what is done with the two sets of rows",
     ),
     Exercise(
         7,
@@ -167,9 +170,10 @@ EXERCISES = (
             "Tensor.gather picks one column from each row. The target has one row more "
             "than the draft.",
             "`<`, not `<=`: the generator can return exactly 0, and a ratio of 0 must "
-            "never pass.",
+            "never pass. Compare with ratios.tolist(): beside a float32 tensor the "
+            "uniform is rounded to float32, perhaps up to 1.",
         ),
-        "minispec/rejection.py, the module's docstring: why this changes nothing",
+        "rejection.py in your folder: at its top, why this changes nothing",
     ),
     Exercise(
         8,
@@ -178,10 +182,11 @@ EXERCISES = (
         "A refusal must not simply be followed by a draw from the target: the tokens "
         "that the draft liked had their chance already. Draw from what is missing.",
         "p'(x) = norm(max(0, p(x) - q(x)))\n"
-        "(Leviathan et al. 2023, section 2.3 and appendix A.1; Chen et al. 2023, "
+        "(Leviathan et al. 2023, section 2.3 and appendix A.1; Chen et al. 2023,\n"
         "equation 3, who swap the letters: here p is the target and q the draft)",
         "Two rows [V] to one row [V] that sums to 1, in the rows' own type. Where the "
-        "target nowhere exceeds the draft (only rounding refused), the target's row.",
+        "target nowhere exceeds the draft, the rows are equal and only rounding can "
+        "have refused: return the target's row. The arguments stay as they are.",
         (
             "norm divides by the sum. It is not a softmax.",
             "Check the identity on paper: min(t, d) + (1 - sum min(t, d)) * residual = "
@@ -196,8 +201,8 @@ EXERCISES = (
         "Both models ran ahead of the text, and some of it was refused. Rows of a "
         "causal model depend on the past only: what stands before the refusal is "
         "still right, and the rest is forgotten by moving a length.",
-        "after every round: cache.length <= n - 1, and the cache holds "
-        "prefix[:cache.length]",
+        "after every round, with n tokens committed: cache.length <= n - 1, and the\n"
+        "cache holds prefix[:cache.length]     (algorithm 1 does not speak of caches)",
         "rollback(cache, length): hold at most the first `length` positions; a shorter "
         "cache stays as it is. truncate(length): exactly `length`; ValueError unless "
         "0 <= length <= self.length. No memory moves and nothing is cleared.",
@@ -207,7 +212,7 @@ EXERCISES = (
             "rollback is a comparison and a call; truncate is a check and an "
             "assignment.",
         ),
-        "minispec/speculative.py: the one line that says which length",
+        "speculative.py in your folder: `Round` and `fate`, what a round tells",
     ),
     Exercise(
         10,
@@ -218,14 +223,15 @@ EXERCISES = (
         "Leviathan et al. 2023, algorithm 1, as a whole",
         "Returns Round(drafted, committed, finish_reason). Committed are the accepted "
         "drafts and one token more, cut by `limits`. Afterwards both caches hold at "
-        "most all committed tokens but the last.",
+        "most the prefix and all committed tokens but the last. `gamma` is passed on "
+        "as it is: fitting it to the room is the loop's affair, in exercise 11.",
         (
             "The parts are imported already: drafter.propose, verify, reject, "
             "limits.cut, rollback, drafter.rollback, describe.",
             "The length to roll back to is len(prefix) + len(committed) - 1, for both: "
             "after the cut, not before it.",
         ),
-        "minispec/stopping.py: a text can end inside a block",
+        "stopping.py in your folder: a text can end inside a block",
     ),
     Exercise(
         11,
@@ -234,10 +240,11 @@ EXERCISES = (
         "A round commits several tokens at once and any of them may be the last: an "
         "EOS in the middle, the budget, the end of the context.",
         "room = max_length - len(prefix); draft min(gamma, room - 1) tokens",
-        "speculative_rounds yields rounds, lazily, until a reason ends the text; gamma "
-        "below 1 is a ValueError; the drafter first forgets everything. cut(n, new): "
-        "what of `new` may follow n tokens, and why the text ends there (None: it "
-        "goes on). The first EOS by place is kept and is the last token.",
+        "speculative_rounds yields rounds, lazily, until a reason ends the text or "
+        "there is no room; gamma below 1 is a ValueError; the drafter first forgets "
+        "everything. cut(n, new): the tuple of what of `new` may follow n tokens, and "
+        "why the text ends there (None: it goes on). The first EOS by place is kept "
+        "and is the last token.",
         (
             "First cut to the room, then look for an EOS: an EOS as the last token "
             "allowed is an EOS.",
@@ -266,7 +273,7 @@ EXERCISES = (
             "Start from speed-up 1 at gamma 0 and take a longer draft only where it "
             "is strictly better. _check, _check_alpha and _check_gamma raise for you.",
         ),
-        "minispec plan: the same from the command line",
+        "minispec/commands/plan.py: the same from the command line",
     ),
     Exercise(
         13,
@@ -282,7 +289,7 @@ EXERCISES = (
             "Tensor.unfold(0, n, 1) gives all windows of length n. Leave out the last.",
             "A suffix must be shorter than the prefix: start at min(longest, len - 1).",
         ),
-        "minispec/draft.py: `Proposal.certain`, why a copy is still exact",
+        "draft.py in your folder: `Proposal.certain`, why a copy is still exact",
     ),
 )
 

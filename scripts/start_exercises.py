@@ -8,7 +8,8 @@
 
 A stub is its reference with the bodies of the graded functions replaced; signatures,
 docstrings and everything else stay. Only the graded functions are graded, together with
-helpers that you add; whatever else you change in these files is not looked at.
+imports and helpers that you add to the same file; whatever else you change in it is not
+looked at. Files that are there already stay as they are: delete one to get its stub.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def main() -> None:
         "--hint",
         type=int,
         metavar="N",
-        help="a hint for exercise N; asked again, the second (remembered in DIR, or "
-        "in the current folder)",
+        help="a hint for exercise N; asked again, the second (remembered in .hints, "
+        "in DIR or else in the project)",
     )
     args = parser.parse_args()
     try:
@@ -46,10 +47,9 @@ def main() -> None:
         elif args.show is not None:
             print(description(exercise(args.show)))
         elif args.hint is not None:
-            print(next_hint(exercise(args.hint), args.folder or Path()))
+            print(next_hint(exercise(args.hint), args.folder or PACKAGE.parent))
         elif args.folder is not None:
-            write_stubs(args.folder)
-            print(welcome(args.folder))
+            print(welcome(args.folder, write_stubs(args.folder)))
         else:
             parser.error("give a folder for the stubs, or --list, --show or --hint")
     except (ValueError, OSError) as error:
@@ -59,22 +59,18 @@ def main() -> None:
 # ---------------------------------------------------------------------------- stubs
 
 
-def write_stubs(folder: Path) -> None:
-    """One file for each module that holds a graded function.
+def write_stubs(folder: Path) -> list[str]:
+    """A stub for each module that holds a graded function, and their names.
 
-    Raises ValueError where a file is there already: nobody's work is overwritten.
+    Where a file is there already it stays: nobody's work is overwritten.
     """
-    taken = [name for name in graded_files() if (folder / name).exists()]
-    if taken:
-        raise ValueError(
-            f"{folder} already holds {', '.join(taken)}: give another folder, or "
-            "move these away to start again"
-        )
-    for name in graded_files():
+    missing = [name for name in graded_files() if not (folder / name).exists()]
+    for name in missing:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         source = (PACKAGE / name).read_text(encoding="utf-8")
         path.write_text(stub(source, graded_names(name)), encoding="utf-8")
+    return missing
 
 
 def stub(source: str, graded: dict[str, int]) -> str:
@@ -130,10 +126,14 @@ def description(one: Exercise) -> str:
     """Everything about an exercise but its hints."""
     functions = "\n".join(f"  {function}" for function in one.functions)
     equation = textwrap.indent(one.equation, "  ")
+    files = {f"minispec/{function.split(':')[0]}" for function in one.functions}
+    after = f"When it passes, compare with {' and '.join(sorted(files))}."
     return (
         f"Exercise {one.number}: {one.title}\n\n{filled(one.why)}\n\n"
-        f"The paper:\n{equation}\n\nWhat to write:\n{functions}\n\n"
-        f"Contract:\n{filled(one.contract)}\n\nRead next: {one.read_next}"
+        f"The paper:\n{equation}\n\nWhat to write, in your folder:\n{functions}\n\n"
+        f"Contract:\n{filled(one.contract)}\n\n"
+        f"Grade it: pytest --impl=DIR -m exercise{one.number}\n"
+        f"{filled(after)}\nRead next: {one.read_next}"
     )
 
 
@@ -143,24 +143,37 @@ def filled(text: str) -> str:
 
 
 def next_hint(one: Exercise, folder: Path) -> str:
-    """The first hint, or if that has been seen, the second; then both again."""
+    """The first hint, or if that has been seen, the second; then both again.
+
+    Raises ValueError where there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
     record = folder / GIVEN
     given = record.read_text().split() if record.is_file() else []
     seen = given.count(str(one.number))
     if seen < len(one.hints):
         record.write_text(" ".join([*given, str(one.number)]) + "\n")
-        more = " (ask again for the other)" if seen == 0 else ""
-        return filled(f"Hint {seen + 1} of {len(one.hints)}: {one.hints[seen]}") + more
+        more = " (Ask again for the other.)" if seen == 0 else ""
+        return filled(f"Hint {seen + 1} of {len(one.hints)}: {one.hints[seen]}{more}")
     both = [filled(f"Hint {i}: {hint}") for i, hint in enumerate(one.hints, 1)]
-    return "\n".join(both)
+    return "\n".join([*both, "There are no more."])
 
 
-def welcome(folder: Path) -> str:
-    """What to do with the stubs."""
+def welcome(folder: Path, written: list[str]) -> str:
+    """What was written, and what to do with it."""
+    n, n_kept = len(graded_files()), len(graded_files()) - len(written)
+    if not written:
+        return (
+            f"{folder} has all {n} files already, and they stay as they are: delete "
+            "one to get its stub again"
+        )
+    if n_kept:
+        return f"{n_kept} files of {folder} stay; written again: {', '.join(written)}"
     return (
         f"{len(EXERCISES)} exercises in {folder}. Start with the first:\n\n"
         "  python scripts/start_exercises.py --show 1\n"
-        f"  pytest --impl {folder} -m exercise1"
+        f"  pytest --impl={folder} -m exercise1"
     )
 
 

@@ -11,24 +11,30 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import Phase, settings
 
-from grafting import Call, UnusableFile, graft, parse
+from grafting import UnusableFile, graft, parse
+from patience import Endless, fresh_calls, patience
 from script_loader import load_script
-from telling import cut, told_call, told_text
+from stories import Failure, Story, story
+from telling import Calls, a
 
 EXERCISES = load_script("exercises").EXERCISES
 CAPSTONE = len(EXERCISES) + 1
 TITLES = {one.number: one.title for one in EXERCISES} | {CAPSTONE: "all of it together"}
-N_SHOWN = 2  # failures of one exercise that are shown in full
-N_LINES = 10  # of what an error says
-EXAMPLE = re.compile("(Falsifying example|Failing test case): ")  # hypothesis' words
+FILES = {
+    name: file
+    for one in EXERCISES
+    for file, _, name in (function.partition(":") for function in one.functions)
+}
+N_SHOWN = 2  # failures of one exercise that are told; -v: all
+PATIENCE = 30  # seconds of computing that one test may take
 
 
 def numbers_of(definition: Any) -> list[int]:
@@ -52,12 +58,15 @@ class Grader:
                 f"{folder} makes it"
             )
         self.folder, self.config = folder.resolve(), config
-        self.calls: dict[str, Call] = {}
+        self.calls = Calls()
         self.outcomes: dict[int, list[str]] = {}
-        self.stories: dict[int, list[str]] = {}
+        self.stories: dict[int, list[Story]] = {}
+        self.endless: set[int] = set()
+        self.patience = 0 if config.getoption("--hypothesis-profile") else PATIENCE
         config.option.tbstyle = "no"  # this plugin tells of failures itself
         config.option.reportchars = ""
-        if not config.getoption("--hypothesis-profile"):
+        speak_to_learners()
+        if self.patience:
             settings.register_profile(
                 "learner",
                 settings.get_profile("ci"),
@@ -114,19 +123,27 @@ class Grader:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """A test of nothing but stubs can only fail: it need not run to do so."""
         number = exercise_of(item)
-        if number < CAPSTONE and self.is_untouched(number):
+        if number in self.endless:
+            raise Endless("not run: a test before it did not end")
+        if number < CAPSTONE and len(self.stubs(number)) == len(functions(number)):
             raise NotImplementedError(f"exercise {number}: {TITLES[number]}")
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        with fresh_calls(item, self.calls), patience(self.patience):
+            return (yield)
+
     @functools.cache
-    def is_untouched(self, number: int) -> bool:
-        """Whether every function of the exercise is a stub still."""
+    def stubs(self, number: int) -> list[str]:
+        """The functions of the exercise that are not written yet."""
         try:
-            return all(
-                is_stub_in(parse(self.folder / function.split(":")[0]), function)
-                for function in EXERCISES[number - 1].functions
-            )
+            return [
+                function.split(":")[1]
+                for function in functions(number)
+                if is_stub_in(parse(self.folder / function.split(":")[0]), function)
+            ]
         except UnusableFile:
-            return False
+            return []
 
     # --------------------------------------------------------------- what became of it
 
@@ -136,44 +153,20 @@ class Grader:
     ) -> Iterator[Any]:
         report = yield
         number = exercise_of(item)
+        outcomes = self.outcomes.setdefault(number, [])
         if report.failed and call.excinfo is not None:
             error = call.excinfo.value
-            started = not is_stub(error)
-            self.outcomes.setdefault(number, []).append("failed" if started else "stub")
-            if started:
-                story = self.story(item, error)
-                self.stories.setdefault(number, []).append(story)
+            outcomes.append("stub" if is_stub(error) else "failed")
+            if not is_stub(error) and number not in self.endless:
+                failure = Failure(item, error, self.calls, self.folder, FILES)
+                told = story(failure, report.capstdout)
+                self.stories.setdefault(number, []).append(told)
+            if isinstance(error, Endless):
+                self.endless.add(number)
         elif report.passed and report.when == "call":
-            self.outcomes.setdefault(number, []).append("passed")
+            outcomes.append("passed")
         self.calls.clear()
         return report
-
-    def story(self, item: pytest.Item, error: BaseException) -> str:
-        """What went in, what came out, and what broke: for the learner."""
-        if isinstance(error, UnusableFile):
-            return str(error)
-        name = item.name.split("[")[0]
-        law = item.obj.__doc__ if getattr(item, "obj", None) else None  # type: ignore
-        lines = [name.removeprefix("test_").replace("_", " ")]
-        lines += [f"  {line.strip()}" for line in (law or "").strip().splitlines()]
-        lines += section("what went in", went_in(item, error))
-        told = [line for call in self.calls.values() for line in told_call(call)]
-        lines += section("your last call", told)
-        lines += section("what broke", told_text(error, N_LINES))
-        lines += section("where", self.places(item, error))
-        return "\n".join(lines)
-
-    def places(self, item: pytest.Item, error: BaseException) -> list[str]:
-        """The learner's line, if the error came from there, and the test's."""
-        frames = traceback.extract_tb(error.__traceback__)
-        places = []
-        for kind, folder in (("yours", self.folder), ("test", item.path)):
-            for frame in reversed(frames):
-                if Path(frame.filename).is_relative_to(folder):
-                    name = Path(frame.filename).name
-                    places.append(f"{kind}: {name}:{frame.lineno}: {frame.line}")
-                    break
-        return places
 
     # ------------------------------------------------------------------------- the end
 
@@ -181,15 +174,18 @@ class Grader:
         write = terminalreporter.write_line
         for number, stories in sorted(self.stories.items()):
             terminalreporter.section(f"{label(number)} {TITLES[number]}")
-            for story in dict.fromkeys(stories[:N_SHOWN]):
-                write(story)
-                write("")
-            if len(stories) > N_SHOWN:
-                write(f"... and {len(stories) - N_SHOWN} more failures of this kind")
+            n = len(stories) if self.config.option.verbose > 0 else N_SHOWN
+            shown = chosen(stories, n)
+            for one in shown:
+                write(f"{one.text}\n")
+            if more := len(set(stories)) - len(shown):
+                write(f"... and {more} more failed: -v tells of all\n")
         terminalreporter.section("exercises")
         write(f"{'exercise':<46}{'passed':>7}{'failed':>7}  what to do next")
         for number, outcomes in sorted(self.outcomes.items()):
             write(self.row(number, outcomes))
+        if any({*outcomes} - {"passed"} for outcomes in self.outcomes.values()):
+            write("--show and --hint are options of python scripts/start_exercises.py")
 
     def row(self, number: int, outcomes: list[str]) -> str:
         """One line of the table."""
@@ -202,14 +198,46 @@ class Grader:
         """What to do next."""
         if number == CAPSTONE:
             if "stub" in outcomes:
-                return "finish the exercises above"
+                return "write all the exercises first"
             return "read what broke, above" if "failed" in outcomes else "all is exact"
-        one = EXERCISES[number - 1]
+        if stubs := self.stubs(number):
+            return f"to be written: {', '.join(stubs)}; --show {number}"
         if "failed" in outcomes:
-            return f"read what broke, above; start_exercises.py --hint {number}"
-        if "stub" in outcomes:
-            return f"not written: start_exercises.py --show {number}"
-        return f"done; read {one.read_next}"
+            return f"read what broke, above; --hint {number}"
+        return f"done; read {EXERCISES[number - 1].read_next.partition(':')[0]}"
+
+
+def speak_to_learners() -> None:
+    """In this session: no model's whole tree, and the words of errors are free.
+
+    The tests ask the reference for its very words; a learner's error has to be of the
+    right type.
+    """
+
+    def short(self: torch.nn.Module) -> str:
+        return a(type(self).__name__)
+
+    def raises(*arguments: Any, match: Any = None, **keywords: Any) -> Any:
+        return strict(*arguments, **keywords)
+
+    strict = pytest.raises
+    pytest.raises = raises  # type: ignore
+    torch.nn.Module.__repr__ = short  # type: ignore
+
+
+def chosen(stories: list[Story], n: int) -> list[Story]:
+    """The shortest, then those of other tests and functions, and the shorter first."""
+    first, *rest = sorted(dict.fromkeys(stories), key=lambda one: len(one.text))
+
+    def alike(one: Story) -> tuple[bool, bool]:
+        return one.title == first.title, one.about == first.about
+
+    return [first, *sorted(rest, key=alike)][:n]
+
+
+def functions(number: int) -> tuple[str, ...]:
+    """What an exercise asks for, as "file:name"."""
+    return EXERCISES[number - 1].functions
 
 
 def exercise_of(item: Any) -> int:
@@ -238,30 +266,3 @@ def is_stub_in(tree: ast.Module, function: str) -> bool:
 
 def label(number: int) -> str:
     return f"{number:>2}" if number < CAPSTONE else " *"
-
-
-def section(title: str, lines: list[str]) -> list[str]:
-    """Indented lines under a title, if there are any."""
-    return [f"  {title}:", *(f"    {line}" for line in lines)] if lines else []
-
-
-def went_in(item: Any, error: BaseException) -> list[str]:
-    """The example that hypothesis found, or the test's parameters."""
-    lines = [
-        line.strip()
-        for note in getattr(error, "__notes__", [])
-        for line in note.splitlines()
-    ]
-    if any(EXAMPLE.match(line) for line in lines):
-        shown = [
-            line.rstrip(",")
-            for line in lines
-            if line not in ("", ")") and not EXAMPLE.match(line)
-        ]
-    else:
-        callspec = getattr(item, "callspec", None)
-        params = callspec.params.items() if callspec else ()
-        shown = [f"{name}={value!r}" for name, value in params]
-    noise = ("impl=", "data=data", "#")
-    useful = [line for line in shown if not line.startswith(noise)]
-    return [cut(line) for line in useful[:N_LINES]]

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from minispec import rejection as reference
+from minispec.sampling import Sampling
 
-from grading import CAPSTONE, EXERCISES
+from grading import CAPSTONE, EXERCISES, chosen
 from grafting import Call, UnusableFile, graft
+from patience import Endless, fresh_calls, patience
 from script_loader import SCRIPTS
+from stories import Story
+from telling import Calls, told_value
 
 ROOT = SCRIPTS.parent
 NUMBERS = range(1, CAPSTONE)
@@ -93,7 +101,7 @@ def test_untouched_stubs_fail_every_exercise(stubs: Path) -> None:
     told, table = grade(stubs)
     assert sorted(table) == [*NUMBERS, CAPSTONE]
     assert all(failed and not passed for passed, failed in table.values())
-    assert told.count("not written: start_exercises.py --show") == len(EXERCISES)
+    assert told.count("to be written: ") == len(EXERCISES)
     assert "Traceback" not in told and len(told.splitlines()) < 40
 
 
@@ -128,7 +136,8 @@ def test_a_mistake_is_told_in_the_learners_terms(stubs: Path, tmp_path: Path) ->
     assert list(table) == [8] and table[8][1] > 0
     for words in ("what went in", "your last call", "what broke", "--hint 8"):
         assert words in told
-    assert re.search(r"residual\(\[.* gave \[", told)
+    went_in = r"residual\(\s*target_row=\[.*\s+draft_row=\[.*\s*"
+    assert re.search(rf"{went_in}\) gave \[", told)
     assert "Traceback" not in told and "NotImplementedError" not in told
     assert len(told.splitlines()) < 60
 
@@ -140,6 +149,85 @@ def test_a_file_that_is_no_python_is_named_with_its_line(
     (folder / "verify.py").write_text("import torch\n\ndef verify(:\n")
     told, table = grade(folder, "-m", "exercise6")
     assert table[6][1] and "verify.py, line 3: " in told
+
+
+MUDDLED = """
+def residual(target_row, draft_row):
+    print("the rows are", target_row.tolist())
+    target_row -= draft_row
+    raise ArithmeticError("too hard")
+"""
+
+
+def test_what_is_printed_or_overwritten_is_told(stubs: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(stubs, tmp_path / "mine")
+    with (folder / "rejection.py").open("a", encoding="utf-8") as file:
+        file.write(MUDDLED)
+    told, _ = grade(folder, "-m", "exercise8", "--hypothesis-profile=glance")
+    assert "what you printed:\n    the rows are [" in told
+    assert re.search(r"gave an error and changed target_row to \[[-0., ]+\]", told)
+    assert re.search(r"yours: rejection.py:\d+: raise ArithmeticError", told)
+
+
+def test_the_words_of_an_error_are_the_learners_own(
+    stubs: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(stubs, tmp_path / "mine")
+    with (folder / "rollback.py").open("a", encoding="utf-8") as file:
+        file.write("def rollback(cache, n): cache.length > n and cache.truncate(n)\n")
+    text = (folder / "kv_cache.py").read_text()
+    text = text.replace(
+        'raise NotImplementedError("exercise 9: KVCache.truncate")',
+        "if not 0 <= length <= self.length: raise ValueError('no')\n"
+        "        self.length = length",
+    )
+    (folder / "kv_cache.py").write_text(text)
+    _, table = grade(folder, "-m", "exercise9", "--hypothesis-profile=glance")
+    assert table[9][0] and not table[9][1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a processor timer")
+def test_a_loop_without_end_is_stopped() -> None:
+    with pytest.raises(Endless, match="no end after 0.1 s"), patience(0.1):
+        end = time.process_time() + 5
+        while time.process_time() < end:
+            pass
+
+
+def test_each_example_is_told_by_its_own_calls() -> None:
+    calls, seen = Calls(), []
+
+    @settings(max_examples=3, database=None)
+    @given(st.integers())
+    def example(value: int) -> None:
+        seen.append(list(calls))
+        calls[f"f{value}"] = Call(f"f{value}", (), {}, (), None)
+
+    class Item:
+        obj = example
+
+    with fresh_calls(Item, calls):
+        example()
+    assert len(seen) == 3 and not any(seen)
+
+
+def test_values_are_told_in_few_words_but_never_rounded_to_another() -> None:
+    assert told_value(torch.tensor([1 - 2**-22, 1 / 3])) == (
+        "[0.9999997615814209, 0.333333] (float32 [2])"
+    )
+    assert told_value((1,)) == "(1,)" and told_value([1, 0.5]) == "[1, 0.5]"
+    assert told_value(Sampling(top_p=0.5)) == "Sampling(top_p=0.5)"
+    assert told_value({(0, 1): 1 / 3}) == "{(0, 1): 0.333333}"
+
+
+def test_the_shortest_stories_of_different_tests_are_told() -> None:
+    long, short, alike, other = (
+        Story("a" * 9, "one", "f"),
+        Story("b", "one", "f"),
+        Story("cc", "one", "f"),
+        Story("d" * 5, "two", "f"),
+    )
+    assert chosen([long, short, alike, other], 2) == [short, other]
 
 
 # ------------------------------------------------------------------------ the grafting
@@ -214,9 +302,34 @@ def test_every_exercise_is_described() -> None:
     assert "rejection.py:residual" in shown and "norm(max(0, p(x) - q(x)))" in shown
 
 
-def test_nothing_of_the_learners_is_overwritten(stubs: Path) -> None:
-    before = (stubs / "verify.py").read_text()
-    again = start(stubs)
-    assert again.returncode == 2 and "already holds" in again.stderr
-    assert (stubs / "verify.py").read_text() == before
-    assert start("--show", 99).returncode == 2 and start().returncode == 2
+def test_nothing_of_the_learners_is_overwritten(stubs: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(stubs, tmp_path / "mine")
+    (folder / "verify.py").write_text("# a night's work\n")
+    assert "stay as they are" in start(folder).stdout
+    assert (folder / "verify.py").read_text() == "# a night's work\n"
+    (folder / "draft.py").unlink()
+    assert "written again: draft.py" in start(folder).stdout
+    assert (folder / "verify.py").read_text() == "# a night's work\n"
+    assert (folder / "draft.py").read_text() == (stubs / "draft.py").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--show", 99], "exercises are 1 to 13, got 99"),
+        (["--hint", 8, "nowhere"], "nowhere: no such folder"),
+        ([], "give a folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments: list[object], said: str) -> None:
+    done = start(*arguments)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_no_line_is_wider_than_a_terminal_and_no_answer_is_recommended() -> None:
+    """What to read next must not hold the answer to a later exercise."""
+    places = {f"minispec/{f.split(':')[0]}" for one in EXERCISES for f in one.functions}
+    for one in EXERCISES:
+        shown = start("--show", one.number).stdout
+        assert max(map(len, shown.splitlines())) <= 84
+        assert not any(place in one.read_next for place in places)
