@@ -247,10 +247,12 @@ def test_gpt2_small_takes_36_kib_a_token_in_float16() -> None:
 
 
 def test_all_of_a_cache_lies_on_the_device_asked_for() -> None:
-    """The device `meta` has shapes and no numbers: every machine has it."""
+    """For one sequence in float32, unless told otherwise. The device `meta` has shapes
+    and no numbers: every machine has it."""
     cache = KVCache(2, 1, 3, 4, device="meta")
     for tensor in cache.keys + cache.values:
         assert tensor.device.type == "meta" and tensor.shape == (1, 1, 4, 3)
+        assert tensor.dtype == torch.float32
 
 
 @pytest.mark.parametrize("capacity", [0, -1])

@@ -101,7 +101,9 @@ def test_rows_together_are_rows_one_by_one_with_a_growing_history(
 @chain
 @given(logits=logit_rows(5))
 def test_the_defaults_are_the_softmax(impl: ModuleType, logits: list[float]) -> None:
-    same(run(impl, logits, PLAIN), doubles(naive_softmax(logits)))
+    softmax = doubles(naive_softmax(logits))
+    same(run(impl, logits, PLAIN), softmax)
+    same(run(impl, logits, Sampling(min_length=9)), softmax)  # of no EOS
 
 
 @chain

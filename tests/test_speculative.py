@@ -261,6 +261,19 @@ def test_the_targets_cache_has_room_for_the_text_and_no_more(
     assert [cache.capacity for cache in caches] == [capacity]
 
 
+def test_no_gradients_are_recorded_of_a_model_in_training(
+    impl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that kept the graph would keep every round's memory with it."""
+    target, draft = (tiny(V, seed).requires_grad_(True) for seed in (1, 2))
+    caches = spy_on_caches(monkeypatch, target, draft)
+    drafter = impl.draft.ModelDrafter(draft)
+    impl.speculative.generate(target, drafter, torch.tensor([1]), 3, 9, Seeded(0))
+    assert len(caches) == 2
+    for cache in caches:
+        assert not any(rows.requires_grad for rows in cache.keys + cache.values)
+
+
 @pytest.mark.exercise11
 def test_each_round_is_one_pass_over_what_the_target_has_not_seen(
     impl: Any, monkeypatch: pytest.MonkeyPatch
@@ -509,6 +522,18 @@ def streamed(impl: Any, drafter: Any, seed: int, n_new: int = 12) -> Any:
         Seeded(seed),
         WARM,
     )
+
+
+def test_the_streams_sampling_may_be_left_out(impl: Any) -> None:
+    """It is then the model's own softmax, as in `generate`."""
+    target, prompt = tiny(V, 11), torch.tensor([2, 1, 2])
+
+    def stream(*sampling: Sampling) -> Any:
+        drafter, limits = make_drafter(impl, "model"), limits_of(3, 12)
+        rounds = impl.speculative.speculative_rounds
+        yield from rounds(target, drafter, prompt, 3, limits, Seeded(1), *sampling)
+
+    assert list(stream()) == list(stream(Sampling()))
 
 
 @pytest.mark.exercise11
