@@ -212,7 +212,7 @@ EXERCISES = (
             "rollback is a comparison and a call; truncate is a check and an "
             "assignment.",
         ),
-        "speculative.py in your folder: `Round` and `fate`, what a round tells",
+        "minispec/generation.py: `Round` and `fate`, what a round tells",
     ),
     Exercise(
         10,

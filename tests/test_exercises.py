@@ -333,3 +333,5 @@ def test_no_line_is_wider_than_a_terminal_and_no_answer_is_recommended() -> None
         shown = start("--show", one.number).stdout
         assert max(map(len, shown.splitlines())) <= 84
         assert not any(place in one.read_next for place in places)
+        file, yours, _ = one.read_next.partition(":")[0].partition(" in your folder")
+        assert f"minispec/{file}" in places if yours else (ROOT / file).exists()
