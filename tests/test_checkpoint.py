@@ -22,8 +22,10 @@ from minispec.checkpoint import CheckpointError, load, safetensors_format, save
 from minispec.checkpoint.key_names import MATRICES, expected_shapes
 from minispec.checkpoint.vocabulary_rows import is_padded
 from minispec.gpt2 import GPT, GPTConfig
+from minispec.pair import load_pair
 
 from strategies import SEEDS, configs, tiny_gpt
+from tiny_pairs import random_folder
 
 # E = 6, two heads, V = 11: no two sizes are equal, so no wrong axis can hide.
 CONFIG = GPTConfig(2, 2, 6, vocab_size=11, n_positions=9, n_inner=10)
@@ -128,6 +130,22 @@ def test_the_attention_form_is_passed_on(tmp_path):
     save(MODEL, tmp_path)
     model = load(tmp_path, attend=open_attention)
     assert model.h[1].attn.attend is open_attention
+
+
+@pytest.mark.parametrize("model", [MODEL, UNTIED], ids=["tied", "untied"])
+def test_the_saved_files_have_the_form_of_transformers(tmp_path, model):
+    """Its names, every matrix [in, out], and a config.json that leaves nothing out."""
+    save(model, tmp_path, dtype=torch.float16, eos_id=7)
+    found = safetensors_format.read(tmp_path / "model.safetensors")
+    assert {key: tuple(tensor.shape) for key, tensor in found.items()} == {
+        key if key == "lm_head.weight" else f"transformer.{key}": shape
+        for key, shape in expected_shapes(model.config).items()
+    }
+    assert json.loads((tmp_path / "config.json").read_text()) == {
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2",
+        **asdict(model.config), "bos_token_id": 7, "eos_token_id": 7,
+        "torch_dtype": "float16",
+    }  # fmt: skip
 
 
 # --- variations: the same model in other clothes ------------------------------------
@@ -276,6 +294,23 @@ def test_rows_left_out_are_rows_masked(tmp_path):
     torch.testing.assert_close(
         cut.softmax(-1), masked.softmax(-1)[..., :11], rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("padded", ["target", "draft"])
+def test_padding_of_either_model_of_a_pair_is_left_out(tmp_path, padded):
+    """Its rows are large: if they were there, they would be emitted again and again."""
+    folders = {name: tmp_path / name for name in ("target", "draft")}
+    for seed, folder in enumerate(folders.values()):
+        folder.mkdir()
+        random_folder(folder, seed)
+    model = load(folders[padded])
+    tensors = dict(model.state_dict())
+    tensors["wte.weight"] = torch.cat([model.wte.weight, torch.full((7, 8), 50.0)])
+    lay(folders[padded], tensors, asdict(replace(model.config, vocab_size=264)))
+    pair = load_pair(folders["target"], folders["draft"])
+    assert pair.target.config.vocab_size == pair.tokenizer.vocab_size == 257
+    assert pair.draft is not None and pair.draft(IDS).shape == (1, 9, 257)
+    assert same_model(getattr(pair, padded), like=model)
 
 
 def test_what_counts_as_padding():

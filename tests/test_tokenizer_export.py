@@ -39,12 +39,14 @@ def tokenizer_of(tokens: list[bytes], folder: Path) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """Ours, and the same as transformers loads it."""
+    """Ours, and the same as transformers and tokenizers (serving engines) load it."""
     transformers = pytest.importorskip("transformers", reason="needs transformers")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs transformers")
     folder = tmp_path_factory.mktemp("export")
     ours = tokenizer_of(MADE, folder)
     export_tokenizer(ours, folder, n_positions=99)
-    return ours, transformers.AutoTokenizer.from_pretrained(folder)
+    core = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return ours, transformers.AutoTokenizer.from_pretrained(folder), core
 
 
 @given(texts)
@@ -52,17 +54,19 @@ def both(tmp_path_factory):
 @example("the   the    and\n\n\nromeo romeo")
 @example(f"the{EOS} and {EOS}")
 def test_the_same_ids_and_the_same_text(both, text):
-    ours, theirs = both
+    ours, theirs, core = both
     ids = ours.encode(text, allow_special=True)
-    assert theirs(text)["input_ids"] == ids
-    assert theirs.decode(ids) == text
+    assert theirs(text)["input_ids"] == core.encode(text).ids == ids
+    assert theirs.decode(ids) == core.decode(ids, skip_special_tokens=False) == text
+    assert core.decode(ids) == text.replace(EOS, "")
 
 
 def test_what_transformers_knows_of_it(both):
-    ours, theirs = both
+    ours, theirs, _ = both
     assert len(theirs) == ours.vocab_size
     assert theirs.eos_token_id == theirs.bos_token_id == ours.eos_id
     assert theirs.model_max_length == 99
+    assert theirs.clean_up_tokenization_spaces is False
     assert theirs.decode([ours.eos_id, 5], skip_special_tokens=True) == ours.decode([5])
 
 
