@@ -176,7 +176,12 @@ def names_of(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.Assign):
-        return [one.id for one in node.targets if isinstance(one, ast.Name)]
+        targets = [one for target in node.targets for one in ast.walk(target)]
+        return [
+            one.id
+            for one in targets
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        ]
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return [node.target.id]
     return []
@@ -185,12 +190,11 @@ def names_of(node: ast.stmt) -> list[str]:
 def learners_part(
     tree: ast.Module, names: list[str], reference: set[str]
 ) -> list[ast.stmt]:
-    """Imports, the graded functions, and whatever the reference does not define."""
+    """The graded functions, and every statement that binds no name of the reference."""
     part: list[ast.stmt] = []
     for node in tree.body:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            part.append(node)
-        elif isinstance(node, ast.ClassDef) and node.name in reference:
+        bound = names_of(node)
+        if isinstance(node, ast.ClassDef) and node.name in reference:
             methods = [
                 one
                 for one in node.body
@@ -202,7 +206,7 @@ def learners_part(
             ]
             if any(f"{node.name}.{one.name}" in names for one in methods):
                 part.append(bare_class(node, methods))
-        elif any(name in names or name not in reference for name in names_of(node)):
+        elif not bound or any(n in names or n not in reference for n in bound):
             part.append(node)
     return part
 

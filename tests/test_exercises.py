@@ -118,17 +118,24 @@ def test_a_function_that_only_raises_fails_its_exercise(
 # ----------------------------------------------------------------- what a learner sees
 
 WRONG_RESIDUAL = '''
+LOWEST, AXIS = 0, None
+try:
+    AXIS = -1
+finally:
+    pass
+
+
 def residual(target_row, draft_row):
     return softened(target_row - draft_row)
 
 
 def softened(difference):
-    return difference.clamp(min=0).softmax(dim=-1)
+    return difference.clamp(min=LOWEST).softmax(dim=AXIS)
 '''
 
 
 def test_a_mistake_is_told_in_the_learners_terms(stubs: Path, tmp_path: Path) -> None:
-    """Exercise 8 with a helper of one's own, while 7 in the same file is a stub."""
+    """Exercise 8 with helpers of one's own, while 7 in the same file is a stub."""
     folder = shutil.copytree(stubs, tmp_path / "mine")
     with (folder / "rejection.py").open("a", encoding="utf-8") as file:
         file.write(WRONG_RESIDUAL)
