@@ -60,7 +60,10 @@ def autoregressive_steps(
 def next_probs(
     target: GPT, cache: KVCache, prefix: Tensor, sampling: Sampling
 ) -> Tensor:  # [n] -> [V]
-    """The target's distribution after `prefix`, feeding what the cache has not seen."""
+    """The target's distribution after `prefix`, feeding what the cache has not seen.
+
+    Only the last row passes through the head.
+    """
     hidden = target.trunk(prefix[None, cache.length :], cache)
     logits = target.head(hidden[:, -1:])[0]
     return logits_to_probs(logits, sampling, prefix)[0]

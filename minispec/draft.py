@@ -81,7 +81,7 @@ def draft(
     """Draw K tokens one after another, each from the model's processed distribution.
 
     Feeds whatever of prefix and drafts the cache has not seen; the last drafted token
-    stays unseen.
+    stays unseen. Only the last row of each pass goes through the head.
     """
     tokens = prefix
     rows = [torch.empty(0, model.config.vocab_size, device=prefix.device)]

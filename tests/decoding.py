@@ -142,15 +142,18 @@ def spy_on_caches(monkeypatch: Any, *models: GPT) -> list[KVCache]:
     return made
 
 
-def spy_on_feeding(monkeypatch: Any, model: GPT) -> list[int]:
-    """How many tokens each pass of the model's trunk is given, from now on."""
+def spy_on_feeding(monkeypatch: Any, model: GPT, part: str = "trunk") -> list[int]:
+    """How many positions each pass of the model's trunk is given, from now on.
+
+    Or of its head.
+    """
     fed: list[int] = []
 
-    def spied(trunk: Callable[..., Tensor], ids: Tensor, cache: Any = None) -> Tensor:
-        fed.append(ids.shape[1])
-        return trunk(ids, cache)
+    def spied(run: Callable[..., Tensor], new: Tensor, *cache: Any) -> Tensor:
+        fed.append(new.shape[1])
+        return run(new, *cache)
 
-    monkeypatch.setattr(model, "trunk", partial(spied, model.trunk))
+    monkeypatch.setattr(model, part, partial(spied, getattr(model, part)))
     return fed
 
 

@@ -111,6 +111,26 @@ def test_every_pass_feeds_one_token_and_the_first_the_prompt(
     assert fed == [n, 1, 1, 1]
 
 
+def test_only_the_last_row_passes_through_the_head(
+    impl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the prompt, too: all else would be logits that nobody reads."""
+    target = tiny(4, 0)
+    rows = spy_on_feeding(monkeypatch, target, "head")
+    impl.autoregressive.generate(target, torch.arange(4), 3, Seeded(1))
+    assert rows == [1, 1, 1]
+
+
+def test_no_graph_is_kept_of_weights_that_can_be_trained(
+    impl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tiny(4, 0).requires_grad_(True)
+    caches = spy_on_caches(monkeypatch, target)
+    impl.autoregressive.generate(target, torch.arange(4), 3, Seeded(1))
+    rows = [*caches[0].keys, *caches[0].values]
+    assert not any(one.requires_grad for one in rows)
+
+
 def test_no_step_runs_before_it_is_asked_for(
     impl: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,24 @@ def test_no_pass_feeds_what_the_cache_has_seen(
     assert_holds(cache, model, [*prefix.tolist(), *proposal.tokens.tolist()])
 
 
+def test_only_the_last_row_passes_through_the_head(
+    impl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the prompt, too: all else would be logits that nobody reads."""
+    model, prefix = tiny(4, 1), torch.tensor([0, 1, 2])
+    rows = spy_on_feeding(monkeypatch, model, "head")
+    impl.draft.draft(model, model.new_cache(), prefix, 3, Sampling(), Seeded(0))
+    assert rows == [1, 1, 1]
+
+
+def test_no_graph_is_kept_of_weights_that_can_be_trained(impl: Any) -> None:
+    model, prefix = tiny(4, 1).requires_grad_(True), torch.tensor([0, 1, 2])
+    cache = model.new_cache()
+    proposal = impl.draft.draft(model, cache, prefix, 3, Sampling(), Seeded(0))
+    assert not proposal.draft_probs.requires_grad
+    assert not any(rows.requires_grad for rows in [*cache.keys, *cache.values])
+
+
 def test_nothing_asked_is_nothing_done(
     impl: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +189,20 @@ def test_the_drafter_forgets_what_it_is_told_to(impl: Any) -> None:
     poison(drafter.cache)
     again = drafter.propose(torch.tensor([0, 0, 3, 2]), 2, Seeded(1))
     same(again.draft_probs[0], next_row(model, sampling, [0, 0, 3, 2]))
+
+
+def test_what_the_drafter_has_seen_is_not_fed_again(
+    impl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the next round either."""
+    model = tiny(4, 2)
+    fed = spy_on_feeding(monkeypatch, model)
+    drafter = impl.draft.ModelDrafter(model)
+    prefix = torch.tensor([3, 1, 2])
+    kept = drafter.propose(prefix, 3, Seeded(1)).tokens[:1]
+    drafter.rollback(4)
+    drafter.propose(torch.cat([prefix, kept, torch.tensor([0])]), 2, Seeded(1))
+    assert fed == [3, 1, 1] + [1, 1]
 
 
 def test_drafters_share_nothing(impl: Any) -> None:

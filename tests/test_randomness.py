@@ -96,6 +96,17 @@ def test_each_token_gets_its_share_of_the_uniforms(
     assert (counts - n * row).abs().max() <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("power", range(1, 51))
+def test_an_edge_between_two_tokens_lies_where_their_masses_say(
+    impl: ModuleType, power: int
+) -> None:
+    """To the precision of float64: a coarse uniform never draws a small mass."""
+    edge = 2.0**-power
+    row = torch.tensor([edge, 1 - edge], dtype=torch.float64)
+    for u, token in ((edge * (1 - 1e-9), 0), (edge, 1), (edge * (1 + 1e-9), 1)):
+        assert scripted(impl, [u]).sample(row) == token
+
+
 def test_float32_rows_that_do_not_quite_sum_to_1_never_run_off_the_end(
     impl: ModuleType,
 ) -> None:
@@ -147,6 +158,20 @@ def test_accepts_are_counted_up_to_the_first_refusal(
     count = scripted(impl, uniforms).leading_accepts(row)
     passed = [u < ratio for u, ratio in zip(uniforms, ratios)]
     assert count == [*passed, False].index(False)
+
+
+@given(ratios=RATIOS, data=st.data())
+def test_no_chance_is_spent_on_what_follows_a_refusal(
+    impl: ModuleType, ratios: list[float], data: st.DataObject
+) -> None:
+    """One uniform for each draft that is looked at, so that a decode can be replayed
+    draw by draw."""
+    n = len(ratios)
+    uniforms = data.draw(st.lists(UNIFORMS, min_size=n, max_size=n))
+    randomness = scripted(impl, uniforms)
+    row = torch.tensor(ratios, dtype=torch.float64)
+    count = randomness.leading_accepts(row)
+    assert list(randomness._generator.uniforms) == uniforms[count + 1 :]
 
 
 @pytest.mark.exercise7

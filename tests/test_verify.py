@@ -79,6 +79,25 @@ def test_one_pass_over_the_unseen_tokens_only(
     assert fed == [3 - seen + K]
 
 
+@pytest.mark.parametrize("K", range(4))
+def test_only_the_rows_that_matter_pass_through_the_head(
+    impl: Any, monkeypatch: pytest.MonkeyPatch, K: int
+) -> None:
+    """K + 1, however long the prompt: all else would be logits that nobody reads."""
+    model, prefix = tiny(4, 3), torch.tensor([1, 3, 2, 2])
+    rows = spy_on_feeding(monkeypatch, model, "head")
+    impl.verify.verify(model, model.new_cache(), prefix, torch.arange(K), Sampling())
+    assert rows == [K + 1]
+
+
+def test_no_graph_is_kept_of_weights_that_can_be_trained(impl: Any) -> None:
+    model, prefix = tiny(4, 3).requires_grad_(True), torch.tensor([1, 3, 2])
+    cache = model.new_cache()
+    rows = impl.verify.verify(model, cache, prefix, prefix[:2], Sampling())
+    assert not rows.requires_grad
+    assert not any(rows.requires_grad for rows in [*cache.keys, *cache.values])
+
+
 @pytest.mark.parametrize("n", [1, 5])
 def test_nothing_drafted_is_a_plain_target_step(impl: Any, n: int) -> None:
     model, prefix = tiny(3, 8), torch.arange(n) % 3
