@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from minispec import checkpoint
+from minispec import checkpoint, inspection
 from minispec.checkpoint import safetensors_format
 from minispec.inspection import inspect, measure_bandwidth, report
 
@@ -91,3 +91,9 @@ def test_the_tokenizer_is_counted_or_found_unusable(tmp_path, n_rows, n_bytes, s
 
 def test_bandwidth_is_a_plausible_number():
     assert 1e7 < measure_bandwidth(n_bytes=4_000_000, repeats=2) < 1e14
+
+
+def test_bandwidth_is_bytes_over_the_shortest_time(monkeypatch):
+    ticks = iter([0.0, 0.1, 1.0, 5.0, 6.0, 8.0])  # the warm-up does not count
+    monkeypatch.setattr(inspection.time, "perf_counter", lambda: next(ticks))
+    assert measure_bandwidth(n_bytes=4_096_000, repeats=2) == 4_096_000 / 2
