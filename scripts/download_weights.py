@@ -186,12 +186,17 @@ def resolve(name: str, revision: str | None) -> Model:
 
 
 def listing() -> str:
-    """The models known by name."""
+    """The models known by name, and how much there is to fetch.
+
+    Where the size of one form of the weights is not published, that of the other is
+    shown: they hold the same tensors.
+    """
     rows = []
     for name, model in MODELS.items():
-        size = model.pin("model.safetensors").size
-        megabytes = f"{size / 1e6:7,.0f} MB" if size else "         ?"
-        rows.append(f"{name:12} {megabytes}  {model.repo} @ {model.revision[:12]}")
+        kinds = map(model.pin, ("model.safetensors", "pytorch_model.bin"))
+        size = next(pin.size for pin in kinds if pin.size)
+        repo = f"{model.repo} @ {model.revision[:12]}"
+        rows.append(f"{name:12} {size / 1e6:7,.0f} MB  {repo}")
     return "\n".join(rows)
 
 

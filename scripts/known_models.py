@@ -90,5 +90,6 @@ MODELS = {
         "15ea56dee5df4983c59b2538573817e1667135e2",
         Pin(689, "be48115d52314bc2"),
         Pin(None, "0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a"),
+        pickle=Pin(6431878936),
     ),
 }

@@ -751,6 +751,8 @@ def test_the_list_names_all(capsys):
     assert run("--list") == 0
     out = capsys.readouterr().out
     assert all(name in out and m.repo in out for name, m in MODELS.items())
+    sizes = ("353", "548", "1,520", "3,247", "6,432")
+    assert all(f" {size} MB" in out for size in sizes)
 
 
 def test_ctrl_c_leaves_a_part_to_go_on_from(hub, tmp_path, monkeypatch, capsys):
