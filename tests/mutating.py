@@ -29,13 +29,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
 from grafting import PACKAGE, Grafter, UnusableFile, parse
 
 TESTS = Path(__file__).resolve().parent
 MUTANTS = TESTS / "mutants"
-SECONDS = 30  # of processor time for one test; the slowest of these files takes 3
+SECONDS = 30  # of processor time for one test; the slowest takes 3
 # Errors of whoever wrote the mutant, and not the mistake that it stands for.
-SLIPS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError")
+SLIPS = (
+    "NameError",
+    "UnboundLocalError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "TypeError",  # the package has moved on: a call no longer fits
+)
 SLOW_TO_IMPORT = [
     "torch.distributed.tensor",  # by torch.testing, at its first comparison
     "hypothesis.stateful",
@@ -120,7 +127,7 @@ def put_in_everywhere(mutant: Mutant) -> None:
 
 
 def run(
-    mutants: Sequence[Mutant], n_jobs: int | None = None
+    mutants: Sequence[Mutant], n_jobs: int | None = None, seconds: int = SECONDS
 ) -> Generator[Outcome, None, None]:
     """Each mutant against each of the tests that must catch it, as they finish."""
     waiting = [(mutant, tests) for mutant in mutants for tests in mutant.caught_by]
@@ -129,14 +136,13 @@ def run(
         while waiting or running:
             while waiting and len(running) < (n_jobs or n_processors()):
                 mutant, tests = waiting.pop(0)
-                receiver, process = start(mutant, tests)
+                receiver, process = start(mutant, tests, seconds)
                 running[receiver] = mutant, tests, process, time.monotonic()
             for ready in wait(list(running)):
                 mutant, tests, process, begun = running.pop(ready)
                 verdict, by = received(ready)
                 process.join()
-                seconds = time.monotonic() - begun
-                yield Outcome(mutant, tests, verdict, by, seconds)
+                yield Outcome(mutant, tests, verdict, by, time.monotonic() - begun)
     finally:
         for *_, process, _ in running.values():
             process.kill()
@@ -149,14 +155,15 @@ def n_processors() -> int:
     return os.cpu_count() or 1
 
 
-def start(mutant: Mutant, tests: str) -> tuple[Connection, BaseProcess]:
+def start(mutant: Mutant, tests: str, seconds: int) -> tuple[Connection, BaseProcess]:
     """A process that will send one (verdict, by)."""
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
     if forks:
         context.set_forkserver_preload(SLOW_TO_IMPORT)
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=session, args=(mutant, tests, sender), daemon=True)
+    told = mutant, tests, seconds, sender
+    process = context.Process(target=session, args=told, daemon=True)
     process.start()
     sender.close()
     return receiver, process
@@ -173,7 +180,7 @@ def received(receiver: Any) -> tuple[str, str]:
         receiver.close()
 
 
-def session(mutant: Mutant, tests: str, sender: Connection) -> None:
+def session(mutant: Mutant, tests: str, seconds: int, sender: Connection) -> None:
     """Run pytest on the tests until one fails; its `Watch` sends the verdict."""
     os.environ.update(OMP_NUM_THREADS="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     os.chdir(TESTS.parent)
@@ -182,7 +189,8 @@ def session(mutant: Mutant, tests: str, sender: Connection) -> None:
         os.dup2(nowhere, stream)
     options = ["-p", "_hypothesis_pytestplugin", "--hypothesis-profile=unshrunk"]
     options += ["-p", "no:cacheprovider", f"--mutant={mutant.path}"]
-    code = pytest.main([*options, f"{TESTS / tests}"], plugins=[Watch(sender)])
+    watch = Watch(sender, seconds)
+    code = pytest.main([*options, f"{TESTS / tests}"], plugins=[watch])
     sender.send(("broken", f"pytest ended with {int(code)}"))
 
 
@@ -192,8 +200,8 @@ class Watch:
     At once, and not by an exception: nothing that follows could change the verdict.
     """
 
-    def __init__(self, sender: Connection) -> None:
-        self.sender = sender
+    def __init__(self, sender: Connection, seconds: int) -> None:
+        self.sender, self.seconds = sender, seconds
 
     def say(self, verdict: str, by: str = "") -> None:
         self.sender.send((verdict, by.removeprefix("tests/")))
@@ -221,7 +229,7 @@ class Watch:
             return (yield)
         give_up = functools.partial(self.say, "did not end", item.nodeid)
         signal.signal(signal.SIGVTALRM, lambda *_: give_up())
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds)
         try:
             return (yield)
         finally:

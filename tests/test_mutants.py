@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from grafting import UnusableFile, defined, names_of, parse
 from mutating import TESTS, Outcome, names, put_in_everywhere, read, run
+from script_loader import SCRIPTS
 
 NAMES = names()
 PACKAGE = TESTS.parent / "minispec"
@@ -43,10 +47,19 @@ def test_a_mutant_says_what_it_is(name: str) -> None:
     reference, mistaken = parse(PACKAGE / file), parse(mutant.path)
     assert function in defined(reference), f"minispec/{file} has no {function}"
     assert function in defined(mistaken)
+    for module, imported in imports(mistaken):
+        assert hasattr(importlib.import_module(module), imported), imported
     assert told(reference, function) != told(mistaken, function)
     assert mutant.caught_by
     for tests in mutant.caught_by:
         assert (TESTS / tests.split("::")[0]).is_file()
+
+
+def imports(tree: ast.Module) -> list[tuple[str, str]]:
+    """What is imported from the package, as (module, name)."""
+    lines = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    lines = [node for node in lines if str(node.module).startswith(PACKAGE.name)]
+    return [(str(node.module), alias.name) for node in lines for alias in node.names]
 
 
 def told(tree: ast.Module, function: str) -> str:
@@ -155,14 +168,27 @@ def test_the_verdict(tmp_path: Path, text: str, verdict: str, by: str) -> None:
     assert outcome.caught == (verdict == "caught") and outcome.seconds > 0
 
 
+def test_the_script_shows_survivors_and_fails(tmp_path: Path) -> None:
+    survivor = write(tmp_path, RIGHT)
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "mutants.py", survivor, "rollback_is_by_count"],
+        capture_output=True,
+        text=True,
+    )
+    rows = done.stdout.splitlines()
+    assert done.returncode == 1 and rows[-1] == "1 caught, 1 not"
+    assert rows[1].split()[:3] == ["mistake", "rejection.py:residual", "SURVIVED"]
+    assert rows[2].split()[:2] == ["rollback_is_by_count", "rollback.py:rollback"]
+    assert rows[2].split()[2].startswith("test_rollback.py::test_")
+
+
 def test_tests_that_are_not_there_catch_nothing(tmp_path: Path) -> None:
     (outcome,) = run([read(write(tmp_path, SIGNED, f"{TESTED}_at_all"))])
     assert outcome.verdict == "broken" and not outcome.caught
 
 
-@pytest.mark.slow
 def test_a_mistake_that_never_ends_is_caught(tmp_path: Path) -> None:
-    (outcome,) = run([read(write(tmp_path, ENDLESS))])
+    (outcome,) = run([read(write(tmp_path, ENDLESS))], seconds=2)
     assert outcome.verdict == "did not end" and outcome.caught
     assert outcome.by.startswith(TESTED)
 

@@ -11,7 +11,7 @@ import torch
 from minispec.analysis import seconds_per_token
 from minispec.checkpoint import read_folder
 from minispec.checkpoint.weight_files import read_weights, weight_paths
-from minispec.inspection import Facts, _tokenizer_size
+from minispec.inspection import Facts, _tokenizer
 
 REPLACES = "inspection.py:inspect"
 CAUGHT_BY = ["test_inspection.py"]
@@ -22,6 +22,7 @@ def inspect(
 ) -> Facts:
     folder, size = Path(folder), dtype.itemsize
     config, tensors = read_folder(folder)
+    tokenizer_size, problem = _tokenizer(folder, config.vocab_size)
     n_parameters = sum(tensor.numel() for tensor in tensors.values())
     stored: Counter[str] = Counter()
     for tensor in read_weights(folder).values():
@@ -30,7 +31,8 @@ def inspect(
     return Facts(
         folder=folder,
         config=config,
-        tokenizer_size=_tokenizer_size(folder),
+        tokenizer_size=tokenizer_size,
+        tokenizer_problem=problem,
         n_parameters=n_parameters,
         files={path.name: path.stat().st_size for path in weight_paths(folder)},
         stored=dict(stored),
