@@ -418,6 +418,22 @@ def test_what_came_before_the_silence_is_kept(server, tmp_path, monkeypatch):
     given_up.set()
 
 
+def test_a_connection_left_open_behind_the_file_is_not_waited_for(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(fetching, "TIMEOUT", 0.5)
+    done = threading.Event()
+
+    def keep_open(handler):
+        raw(f"HTTP/1.1 200 OK\nContent-Length: {len(BODY)}\n\n", BODY)(handler)
+        handler.wfile.flush()
+        done.wait(20)
+
+    server.faults = [keep_open]
+    assert get(server, tmp_path) == [] and whole(tmp_path)
+    done.set()
+
+
 OK = "HTTP/1.1 200 OK\n"
 FOUND = "HTTP/1.1 302 Found\nContent-Length: 0\nLocation: "
 NONSENSE = {
