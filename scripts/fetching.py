@@ -132,7 +132,7 @@ def _receive(url: str, part: Path, hub: Hub, pin: Pin, listener: Silent) -> None
         _note_etag(part, response)
         _check_room(part, offset, total)
         listener.begin(offset, total)
-        _copy(response, part, offset, total, listener)
+        _copy(response, part, offset, listener)
     if total is not None and _size(part) != total:
         raise Broken(f"the connection broke after {_size(part)} of {total} bytes")
 
@@ -178,19 +178,12 @@ def _settle(url: str, error: urllib.error.HTTPError, part: Path) -> None:
         raise Broken("the part on disk is longer than the file: from the start")
 
 
-def _copy(
-    response: HTTPResponse,
-    part: Path,
-    offset: int,
-    total: int | None,
-    listener: Silent,
-) -> None:
+def _copy(response: HTTPResponse, part: Path, offset: int, listener: Silent) -> None:
     """The body, behind the first `offset` bytes of the part."""
-    left = None if total is None else total - offset
     try:
         with part.open("ab") as file:
             file.truncate(offset)
-            for chunk in _chunks(response, left):
+            for chunk in _chunks(response):
                 file.write(chunk)
                 file.flush()  # so that what is shown as done is done
                 listener.advance(len(chunk))
@@ -198,19 +191,14 @@ def _copy(
         raise _no_room(part, error) from error
 
 
-def _chunks(response: HTTPResponse, left: int | None) -> Iterator[bytes]:
-    """What has come, each time: none is lost if no more does.
-
-    Ends after `left` bytes: whoever waits for the server to close may wait long.
-    """
-    while left is None or left > 0:
+def _chunks(response: HTTPResponse) -> Iterator[bytes]:
+    while True:
         try:
-            chunk = response.read1(CHUNK if left is None else min(CHUNK, left))
+            chunk = response.read1(CHUNK)  # what has come: none is lost if no more does
         except (OSError, http.client.HTTPException) as error:
             raise Broken(f"the connection broke: {_why(error)}") from error
         if not chunk:
             return
-        left = None if left is None else left - len(chunk)
         yield chunk
 
 
