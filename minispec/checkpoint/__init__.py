@@ -5,9 +5,9 @@
     weights -> names, layout ---'
 
 The model is built without memory and the mapped tensors become its parameters, so
-float32 weights are loaded without one copy. Each step has its file: the format
-(`safetensors_format.py`), the files (`weight_files.py`), names and layouts
-(`key_names.py`), the configuration (`config.py`), head and padding
+float32 weights are loaded without one copy. Each step has its file: the formats
+(`safetensors_format.py`, `pickle_format.py`), the files (`weight_files.py`), names and
+layouts (`key_names.py`), the configuration (`config.py`), head and padding
 (`vocabulary_rows.py`).
 
 Accepted beside GPT-2's own files: shards, pickles, prefixes, stored masks, untied
