@@ -82,7 +82,9 @@ class Attention(nn.Module):
         if config.scale_attn_by_inverse_layer_idx:
             self.scale /= layer + 1
 
-    def forward(self, x: Tensor, cache: KVCache | None, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor, cache: KVCache | None, mask: Tensor | None
+    ) -> Tensor:  # [B, T, E] -> [B, T, E]
         B, T, E = x.shape
         heads = self.c_attn(x).view(B, T, 3, self.n_head, -1)
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # each [B, H, T, D]
@@ -93,7 +95,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two matrices with a smooth step between: E -> n_inner -> E, token by token."""
+    """Two matrices, the activation between: E -> n_inner -> E, token by token."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -102,7 +104,7 @@ class MLP(nn.Module):
         self.c_proj = Conv1D(n_inner, config.n_embd)
         self.activation = ACTIVATIONS[config.activation_function]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, E] -> [B, T, E]
         return self.c_proj(self.activation(self.c_fc(x)))
 
 
@@ -116,7 +118,9 @@ class Block(nn.Module):
         self.ln_2 = LayerNorm(config.n_embd, config.layer_norm_epsilon)
         self.mlp = MLP(config)
 
-    def forward(self, x: Tensor, cache: KVCache | None, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor, cache: KVCache | None, mask: Tensor | None
+    ) -> Tensor:  # [B, T, E] -> [B, T, E]
         x = x + self.attn(self.ln_1(x), cache, mask)
         return x + self.mlp(self.ln_2(x))
 
@@ -182,7 +186,7 @@ class GPT(nn.Module):
         )
 
     @torch.no_grad()
-    def initialize(self, generator: torch.Generator, std: float = 0.02) -> "GPT":
+    def initialize(self, generator: torch.Generator, std: float = 0.02) -> GPT:
         """Fresh random weights as in GPT-2: normal, residual outputs scaled down."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):

@@ -29,7 +29,7 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.empty(width))
         self.eps = eps
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, E] -> [B, T, E]
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
@@ -40,5 +40,5 @@ class Embedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(n_rows, width))
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor) -> Tensor:  # [B, T] -> [B, T, E]
         return F.embedding(ids, self.weight)
