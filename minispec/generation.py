@@ -105,7 +105,7 @@ class Generation:
 
 def describe(
     proposal: Proposal, target_probs: Tensor, n_accepted: int, n_committed: int
-) -> tuple[DraftedToken, ...]:
+) -> tuple[DraftedToken, ...]:  # target_probs [K + 1, V] -> K of them
     """Each proposal with the probability that either model gave it, and its fate."""
     column = proposal.tokens[:, None]
     draft_prob = proposal.draft_probs.gather(1, column)[:, 0].tolist()

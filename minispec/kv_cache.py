@@ -1,6 +1,6 @@
 """The KV cache: what attention has already computed about the past, kept.
 
-A transformer's keys and values at position i depend on tokens 0..i only. Once
+A causal transformer's keys and values at position i depend on tokens 0..i only. Once
 computed they never change, so a decoder keeps them and feeds the model new tokens
 alone. One `KVCache` belongs to one model and one sequence (or one batch of equally
 long ones) and is a contiguous block of memory, allocated once:
@@ -42,8 +42,8 @@ class KVCache:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1 position, got {capacity}")
         shape = (n_layer, batch, n_head, capacity, head_width)
-        # Zeros, not empty: a stale slot that was NaN would survive being masked, since
-        # 0 * NaN is NaN; ours are never even read, but a reader may print them.
+        # Zeros, not whatever was in memory: we never read a free slot, but attention
+        # that masks instead of slicing would, and 0 * NaN is NaN.
         self.keys = list(torch.zeros(shape, dtype=dtype, device=device))
         self.values = list(torch.zeros(shape, dtype=dtype, device=device))
         self.capacity = capacity

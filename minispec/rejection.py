@@ -16,7 +16,9 @@ from the residual:
     kept + replaced           =  t(x)
 
 Nothing was assumed of d but that the token was really drawn from it. A bad draft costs
-speed, never correctness.
+speed, never correctness. And one position after another makes the text: a position is
+only judged if all before it were kept, so both its rows are conditioned on what really
+stands there, and after a replacement the round is over.
 
 Papers: Leviathan, Kalman and Matias 2023 (arXiv 2211.17192), algorithm 1 and appendix
 A.1, where the target is p and the draft q; Chen et al. 2023 (arXiv 2302.01318),

@@ -14,8 +14,8 @@ token at least to say what follows. It may be less: after a round in which all w
 accepted the draft has not yet seen its own last proposal, and is simply fed two tokens
 next time.
 
-The target is an absolute length. A count of tokens to drop would have to know how far
-each model had run ahead, which differs by model and by round; a length needs neither.
+What a cache goes back to is an absolute length. A count of tokens to drop would have to
+know how far each model had run ahead, which differs by model and by round.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ def penalize_repeats(
 ) -> Tensor:  # [R, V], [n + R - 1] -> [R, V]
     """Divide positive scores of tokens already seen by the penalty, multiply negative.
 
-    A token counts once however often it occurred.
+    A token counts once however often it occurred. (The paper divides negative scores
+    too, which would make their tokens more probable.)
     """
     R, V = scores.shape
     n = len(history) - (R - 1)

@@ -41,7 +41,10 @@ def speculative_rounds(
     randomness: Randomness,
     sampling: Sampling = Sampling(),
 ) -> Iterator[Round]:
-    """Decode round by round after `prompt` [n], until the limits end the text."""
+    """Decode round by round after `prompt` [n], until the limits end the text.
+
+    Raises ValueError for a gamma below 1, when the first round is asked for.
+    """
     if gamma < 1:
         raise ValueError(f"gamma must be at least 1, got {gamma}")
     cache = target.new_cache(limits.max_length)

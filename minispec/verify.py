@@ -1,13 +1,15 @@
 """2. Parallel verification: what the target thinks of every drafted token, in one pass.
 
 A causal model that is fed prefix + K drafted tokens computes K + 1 distributions that
-matter: one after the prefix, and one after each drafted token. Row i is exactly what
-the target would have computed had it generated the first i drafted tokens itself.
+matter: one after the prefix, and one after each drafted token. Row i is, but for
+rounding, what the target would have computed had it written the first i drafted tokens
+itself.
 
 Where reading the weights is what takes the time, one pass over K + 1 tokens costs
 little more than over one, because a decoder reads them all either way (`minispec plan`
-shows the arithmetic). That is where the speed comes from. On a CPU it costs 1.2 to 1.6
-times as much, which `analysis.py` takes into account.
+shows the arithmetic). That is where the speed comes from. On the CPU of the README's
+table a pass over 5 to 9 tokens costs 1.2 to 1.5 times as much as over one, which
+`analysis.py` takes into account.
 
 Paper: Leviathan, Kalman and Matias 2023, algorithm 1, "run M_p in parallel".
 """
