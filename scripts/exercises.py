@@ -65,8 +65,8 @@ EXERCISES = (
         "answer. This also makes verification of K drafts one single pass.",
         "attention(Q, K, V) = softmax(Q K^T * scale + mask) V\n"
         "(Vaswani et al. 2017, equation 1; scale = 1 / sqrt(D), here self.scale)",
-        "open_attention: queries [B, H, T, D], keys and values [B, H, S, D], to "
-        "[B, H, T, D]. causal_mask(n_new, n_all): [T, S], 0 where new token i may "
+        "open_attention: queries [B, H, T, D], keys and values [B, H, S + T, D], to "
+        "[B, H, T, D]. causal_mask(n_new, n_all): [T, S + T], 0 where new token i may "
         "look, -inf elsewhere; None for a single new token. Attention.forward: [B, T, "
         "E] to [B, T, E], appending keys and values to the cache if there is one.",
         (
@@ -86,7 +86,7 @@ EXERCISES = (
         "length; every layer of one pass writes to the same slots, so the length moves "
         "once, when all have written.",
         "after a pass over T tokens: length = S + T, and slot i holds k_i and v_i\n"
-        "(Pope et al. 2022, section 3, on what a cache saves)",
+        "(Pope et al. 2022, arXiv 2211.05102, on what a cache saves and costs)",
         "append writes one layer's rows [B, H, T, D] and returns views of all its "
         "rows [B, H, S + T, D], without moving `length` (S); what does not fit the "
         "capacity is a ValueError. advance(n_new) moves `length` on.",
@@ -138,7 +138,7 @@ EXERCISES = (
         "parallel verification",
         ("verify.py:verify",),
         "Here the speed comes from: one pass of the target over K + 1 tokens takes "
-        "little longer than over one, and gives K + 1 distributions.",
+        "far less time than K + 1 passes, and gives as many distributions.",
         "p_1(x), ..., p_(gamma+1)(x) = M_p(prefix), ..., M_p(prefix + x_1 .. x_gamma)\n"
         "in parallel (Leviathan et al. 2023, algorithm 1)",
         "[n] prefix and [K] tokens to [K + 1, V] rows: row i is after prefix + "
@@ -183,7 +183,7 @@ EXERCISES = (
         "that the draft liked had their chance already. Draw from what is missing.",
         "p'(x) = norm(max(0, p(x) - q(x)))\n"
         "(Leviathan et al. 2023, section 2.3 and appendix A.1; Chen et al. 2023,\n"
-        "equation 3, who swap the letters: here p is the target and q the draft)",
+        "algorithm 2, who swap the letters: here p is the target and q the draft)",
         "Two rows [V] to one row [V] that sums to 1, in the rows' own type. Where the "
         "target nowhere exceeds the draft, the rows are equal and only rounding can "
         "have refused: return the target's row. The arguments stay as they are.",
@@ -262,7 +262,7 @@ EXERCISES = (
         "is poor or slow, it is 0.",
         "E[tokens] = (1 - alpha^(gamma+1)) / (1 - alpha)      (equation 1)\n"
         "speed-up  = E[tokens] / (gamma c + 1)                 (theorem 3.8)\n"
-        "(Leviathan et al. 2023, section 3)",
+        "(Leviathan et al. 2023, section 3; here verify_cost(gamma) stands for the 1)",
         "expected_tokens(alpha, gamma): exact also at alpha = 1. best_gamma: the "
         "gamma from 0 to `longest` of the highest expected_speedup, of equals the "
         "smallest; 0 means do not speculate. ValueError for alpha outside [0, 1], a "
