@@ -137,7 +137,7 @@ def test_one_wrong_line_is_found(impl: Any, mistake: str) -> None:
 
 
 def test_drafts_from_other_rows_than_declared_are_found(impl: Any) -> None:
-    """Acceptance test T1: an argmax, declared as a draw, gives (2/5, 3/5, 0)."""
+    """An argmax, declared as a draw, gives (2/5, 3/5, 0)."""
     best = torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64)
     law_of = impl.exactness.rejection.law_of_rejection
     law = law_of(reject, TARGET, DRAFT, drawn_from=best)

@@ -76,7 +76,7 @@ def rows(*weights: list[float]) -> Tensor:
 
 
 PAIRS = {  # target rows, draft rows
-    "T1": (rows([6, 3, 1], [1, 1, 2]), rows([2, 5, 3])),
+    "uneven": (rows([6, 3, 1], [1, 1, 2]), rows([2, 5, 3])),
     "alike": (rows([5, 3, 2], [1, 7, 2]), rows([4, 3, 3])),
     "far apart": (rows([98, 1, 1], [1, 2, 3]), rows([1, 1, 98])),
     "equal": (rows([6, 3, 1], [2, 1, 1]), rows([6, 3, 1])),
@@ -163,7 +163,7 @@ def test_a_residual_without_mass_raises() -> None:
 
 
 def test_a_q_that_is_not_what_was_drawn_from_shows() -> None:
-    target, draft = PAIRS["T1"]
+    target, draft = PAIRS["uneven"]
     best = rows([0, 1, 0])
     law = law_of_rejection(theirs, target, draft, drawn_from=best)
     assert_same_law(law, law_of_rows(torch.stack([rows([4, 6, 0])[0], target[1]])))
@@ -173,7 +173,7 @@ def test_the_statistical_form_agrees() -> None:
     """As it runs, on torch's own generator. False alarms: 1e-4. So many draws that a
     law 4 points off would be found with power 0.999; an argmax declared as a draw is
     30 points off."""
-    target, draft = PAIRS["T1"]
+    target, draft = PAIRS["uneven"]
     law = law_of_rows(target[:1])
     n = draws_needed(law, law_of_rows(rows([56, 33, 11])))
     assert 1000 < n < 10_000

@@ -294,7 +294,7 @@ def assert_law(law: Law, *probs: float) -> None:
 @pytest.mark.exercise7
 @pytest.mark.exercise8
 def test_the_declared_row_must_be_the_one_drawn_from(impl: ModuleType) -> None:
-    """Acceptance test T1, and Hugging Face transformers issue 47932."""
+    """An argmax declared as a draw: Hugging Face transformers issue 47932."""
     law = partial(law_of_one, impl.rejection.reject)
     assert_law(law(DRAFT, DRAFT), 0.6, 0.3, 0.1)
     best = one_hot(1, 3)
@@ -305,7 +305,7 @@ def test_the_declared_row_must_be_the_one_drawn_from(impl: ModuleType) -> None:
 @pytest.mark.exercise7
 @pytest.mark.exercise8
 def test_a_truncated_draft_must_declare_its_truncated_row(impl: ModuleType) -> None:
-    """Acceptance test T4: truncation on either side changes speed, not the law."""
+    """Truncation on either side changes speed, not the law."""
     law = partial(law_of_one, impl.rejection.reject)
     truncated = row(0, 5 / 8, 3 / 8)
     assert_law(law(truncated, truncated), 0.6, 0.3, 0.1)
@@ -315,7 +315,7 @@ def test_a_truncated_draft_must_declare_its_truncated_row(impl: ModuleType) -> N
 
 
 def test_the_softmax_of_the_clamped_difference_is_no_residual() -> None:
-    """Acceptance test T1, and Hugging Face transformers pull request 28508."""
+    """The mistake of Hugging Face transformers pull request 28508."""
 
     def softmax_residual(target: Tensor, draft: Tensor) -> Tensor:
         return (target - draft).clamp(min=0).softmax(dim=-1)
@@ -436,8 +436,8 @@ def test_nothing_the_target_forbids_is_ever_committed(
 
 # --------------------------------------------------- independent draws, by statistics
 
-T3_TARGET, T3_DRAFT = row(0.35, 0.25, 0.25, 0.15), row(0.1, 0.15, 0.05, 0.7)
-T3_REUSED = [0.360, 0.216, 0.274, 0.150]  # what one noise for both draws gives
+FOUR_TARGET, FOUR_DRAFT = row(0.35, 0.25, 0.25, 0.15), row(0.1, 0.15, 0.05, 0.7)
+FOUR_REUSED = [0.360, 0.216, 0.274, 0.150]  # what one noise for both draws gives
 N_DRAWS = 12_000
 
 
@@ -447,7 +447,7 @@ def reused_noise(seed: int, n: int) -> list[int]:
     The mistake of vLLM pull request 47386, vectorised over n rounds.
     """
     generator = np.random.default_rng(seed)
-    target, draft = T3_TARGET.numpy(), T3_DRAFT.numpy()
+    target, draft = FOUR_TARGET.numpy(), FOUR_DRAFT.numpy()
     noise = generator.gumbel(size=(n, 4))
     tokens = (np.log(draft) + noise).argmax(axis=1)
     refused = generator.random(n) >= (target / draft)[tokens]
@@ -460,20 +460,20 @@ def reused_noise(seed: int, n: int) -> list[int]:
 def test_draft_acceptance_and_replacement_are_independent_draws(
     impl: ModuleType,
 ) -> None:
-    """Acceptance test T3. The G test's false alarms are one in a million; it finds the
-    mistake below (an expected statistic of 88, the limit is 33) all but surely."""
+    """The G test's false alarms are one in a million; it finds the mistake below (an
+    expected statistic of 88, the limit is 33) all but surely."""
     randomness = impl.randomness.Seeded(20_230_202)
-    rows, declared = torch.stack([T3_TARGET, T3_TARGET]), T3_DRAFT[None]
+    rows, declared = torch.stack([FOUR_TARGET, FOUR_TARGET]), FOUR_DRAFT[None]
     counts = [0] * 4
     for _ in range(N_DRAWS):
-        tokens = torch.tensor([randomness.sample(T3_DRAFT)])
+        tokens = torch.tensor([randomness.sample(FOUR_DRAFT)])
         verdict = impl.rejection.reject(tokens, declared, rows, randomness)
         counts[first_token(verdict, tokens)[0]] += 1
-    assert g_statistic(counts, T3_TARGET.tolist()) < g_limit(T3_TARGET.tolist())
+    assert g_statistic(counts, FOUR_TARGET.tolist()) < g_limit(FOUR_TARGET.tolist())
 
 
 def test_reusing_the_drafts_noise_is_found_by_the_same_test() -> None:
     many = reused_noise(seed=1, n=400_000)
-    assert [count / 400_000 for count in many] == pytest.approx(T3_REUSED, abs=4e-3)
+    assert [count / 400_000 for count in many] == pytest.approx(FOUR_REUSED, abs=4e-3)
     counts = reused_noise(seed=2, n=N_DRAWS)
-    assert g_statistic(counts, T3_TARGET.tolist()) > g_limit(T3_TARGET.tolist())
+    assert g_statistic(counts, FOUR_TARGET.tolist()) > g_limit(FOUR_TARGET.tolist())

@@ -164,7 +164,7 @@ def test_valid_text_never_shows_a_replacement(text: str, block: int) -> None:
     assert shown == text
 
 
-def test_emoji_across_blocks_then_chinese_then_a_cut_character() -> None:  # T2
+def test_emoji_across_blocks_then_chinese_then_a_cut_character() -> None:
     emoji, chinese, cut = "🤗".encode(), "你好".encode(), "世".encode()[:2]
     pieces = [[emoji[0]], list(emoji[1:3]), [emoji[3], chinese[0]]]
     pieces += [list(chinese[1:]), list(cut)]
