@@ -56,5 +56,5 @@ def causal_mask(
     """
     if n_new == 1:
         return None
-    hidden = torch.full((n_new, n_all), -torch.inf, dtype=like.dtype)
-    return hidden.triu(n_all - n_new + 1).to(like.device)
+    hidden = like.new_full((n_new, n_all), -torch.inf)
+    return hidden.triu(n_all - n_new + 1)

@@ -17,6 +17,7 @@ import torch
 from figures import axes, slots, titles
 from minispec import autoregressive, speculative
 from minispec.draft import ModelDrafter, draft
+from minispec.generation import Generation
 from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
 from minispec.rejection import acceptance_ratios, reject
@@ -137,7 +138,7 @@ N_TOKENS = 60
 alone = autoregressive.generate(target, prompt, N_TOKENS, Seeded(0), greedy)
 
 
-def speculate(model: GPT, gamma: int, sampling: Sampling) -> speculative.Generation:
+def speculate(model: GPT, gamma: int, sampling: Sampling) -> Generation:
     """The same text, drafted by `model`."""
     drafter = ModelDrafter(model, sampling)
     return speculative.generate(
@@ -178,7 +179,7 @@ for i in refused[:2]:
 
 
 # %%
-def staircase(generation: speculative.Generation) -> list[int]:
+def staircase(generation: Generation) -> list[int]:
     """Tokens written after 0, 1, 2, ... passes of the target."""
     heights = [0]
     for round in generation.rounds:

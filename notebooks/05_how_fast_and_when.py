@@ -27,6 +27,7 @@ from minispec.analysis import (
 )
 from minispec.autoregressive import next_probs
 from minispec.draft import ModelDrafter
+from minispec.generation import Generation
 from minispec.gpt2 import GPT
 from minispec.randomness import Seeded
 from minispec.rollback import rollback
@@ -155,7 +156,7 @@ measured, texts = speedups(works, repeats=3)
 flat, costed, by_rounds, alphas = {}, {}, {}, {}
 for gamma in LENGTHS:
     rounds = [round for text in texts[gamma] for round in text.rounds]
-    pooled = speculative.Generation((), "length", tuple(rounds))
+    pooled = Generation((), "length", tuple(rounds))
     tokens = sum(text.emitted for text in texts[gamma])
     v = costs.verify_cost(gamma)
     alphas[gamma] = pooled.acceptance_rate

@@ -52,14 +52,16 @@ class Path:
         self.probability = 1.0
 
     def sample(self, probs: Tensor) -> int:
-        """Branch over every token of positive probability."""
+        """Branch over every token of positive probability. ValueError for a NaN."""
+        if probs.isnan().any():
+            raise ValueError("a row with NaN was drawn from: no law has such a row")
         return self._decide(list(enumerate(probs.tolist())))
 
     def leading_accepts(self, ratios: Tensor) -> int:
         """Branch over the count: i accepted, then one refused; or all accepted."""
         options, reached = [], 1.0
         for i, ratio in enumerate(ratios.tolist()):
-            accept = min(1.0, ratio)
+            accept = min(1.0, max(0.0, ratio))  # NaN is refused, as by u < ratio
             options.append((i, reached * (1 - accept)))
             reached *= accept
         return self._decide([*options, (len(ratios), reached)])
