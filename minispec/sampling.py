@@ -32,7 +32,7 @@ class Sampling:
     min_p: float = 0.0  # keep tokens of at least min_p times the highest probability
     repetition_penalty: float = 1.0  # above 1, tokens already in the text weigh less
     min_length: int = 0  # no EOS until the text, prompt included, is this long
-    eos_ids: tuple[int, ...] = ()  # what `min_length` holds back
+    eos_ids: tuple[int, ...] = ()  # what `min_length` holds back; none, no effect
 
     def __post_init__(self) -> None:
         # Beyond these it would round to 0 or infinity in float32, and 0 / 0 is NaN.
