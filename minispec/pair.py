@@ -50,7 +50,8 @@ def load_model(folder: Path) -> tuple[GPT, Tokenizer]:
     if not folder.is_dir():
         raise ValueError(
             f"no such folder: {folder}; give a checkpoint folder (config.json, "
-            "model.safetensors and a vocabulary)"
+            "model.safetensors and a vocabulary), or fetch one first with "
+            "scripts/download_weights.py"
         )
     tokenizer = Tokenizer.from_folder(folder)
     return checkpoint.load(folder, vocab_size=tokenizer.vocab_size), tokenizer

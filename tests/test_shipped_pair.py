@@ -29,6 +29,7 @@ PROMPT = "ROMEO:\n"
 TOP_K = 3  # so that the law has 9 outcomes, not a million
 FALSE_ALARM, POWER = 1e-3, 0.95
 FEW, MANY = 3_000, 18_000  # draws; the many take minutes
+WRONG = 300  # are plenty to find a wrong residual
 each_number = pytest.mark.parametrize(
     "n_draws", [FEW, pytest.param(MANY, marks=pytest.mark.slow)]
 )
@@ -136,5 +137,5 @@ def test_the_g_test_rejects_a_wrong_residual(
     rejection = impl.rejection
     monkeypatch.setattr(rejection, "residual", lambda target_row, draft_row: target_row)
     law = two_token_law(pair.target, prompt, Sampling(top_k=TOP_K), impl)
-    counts = first_two_tokens(impl, pair, prompt, FEW)
+    counts = first_two_tokens(impl, pair, prompt, WRONG)
     assert g_test(counts, law).p_value < FALSE_ALARM
