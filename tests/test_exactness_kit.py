@@ -155,6 +155,54 @@ def test_rows_that_do_not_fit_are_refused(impl: Any) -> None:
         law_of(reject, TARGET, DRAFT, max_branches=3)
 
 
+def test_a_sampler_cannot_move_what_it_is_compared_with(impl: Any) -> None:
+    """One that writes the draft over the target keeps every draft, and is wrong."""
+
+    def cheat(tokens: Tensor, draft: Tensor, target: Tensor, chance: Any) -> Verdict:
+        target[:-1] = draft
+        return reject(tokens, draft, target, chance)
+
+    target = TARGET.clone()
+    law = impl.exactness.rejection.law_of_rejection(cheat, target, DRAFT.clone())
+    assert torch.equal(target, TARGET)
+    with pytest.raises(AssertionError, match="the laws differ"):
+        impl.exactness.assert_same_law(law, product(TARGET.tolist()))
+
+
+@pytest.mark.parametrize(
+    "judged, error",
+    [
+        (None, TypeError),
+        ((1, 2), TypeError),
+        (Verdict(0, 1.7), TypeError),  # type: ignore[arg-type]
+        (Verdict(0.0, 1), TypeError),  # type: ignore[arg-type]
+        (Verdict(2, 0), ValueError),
+        (Verdict(-1, 0), ValueError),
+    ],
+)
+def test_what_is_no_judgement_is_named(impl: Any, judged: Any, error: Any) -> None:
+    law_of = impl.exactness.rejection.law_of_rejection
+    with pytest.raises(error, match="n_accepted"):
+        law_of(lambda *_: judged, TARGET, DRAFT)
+
+
+def test_a_sampler_that_draws_for_ever_is_stopped(impl: Any) -> None:
+    def run(chance: Randomness) -> list[int]:
+        for _ in range(20_000):  # for ever, to whoever waits
+            chance.sample(TARGET[0])
+        return []
+
+    with pytest.raises(impl.exactness.TooManyBranches, match="decisions in one run"):
+        impl.exactness.output_law(run)
+
+
+def test_a_token_is_the_same_as_a_tensor_and_as_a_number(impl: Any) -> None:
+    law = impl.exactness.output_law(
+        lambda chance: torch.tensor([chance.sample(TARGET[0])])
+    )
+    impl.exactness.assert_same_law(law, product(TARGET[:1].tolist()))
+
+
 # ---------------------------------------------------------------- torch's generator
 
 

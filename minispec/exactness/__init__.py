@@ -23,6 +23,7 @@ generator: `exactness/rejection.py`. Laws too large to enumerate:
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ from minispec.randomness import Randomness
 Law = dict[tuple[int, ...], float]  # token sequence -> probability
 ROUNDING = 1e-12  # what float64 may lose on the way
 N_SHOWN = 6  # sequences that a failure names
+MAX_DECISIONS = 10_000  # of one run: by then it is drawing for ever
 
 
 class TooManyBranches(ValueError):
@@ -69,6 +71,11 @@ class Path:
     def _decide(self, options: list[tuple[int, float]]) -> int:
         options = [option for option in options if option[1] > 0]
         depth = len(self.widths)
+        if depth == MAX_DECISIONS:
+            raise TooManyBranches(
+                f"more than {MAX_DECISIONS} decisions in one run: does it draw until "
+                "something happens that never does?"
+            )
         if depth == len(self.choices):
             self.choices.append(0)
         self.widths.append(len(options))
@@ -112,7 +119,7 @@ def enumerate_law(
                 f"more than {max_branches} branches: use a smaller vocabulary, a "
                 "smaller gamma or fewer tokens, or raise max_branches"
             )
-        output = tuple(run(path))
+        output = tuple(map(operator.index, run(path)))  # tensors differ by object
         reached.setdefault(output, []).append(path.probability)
         path = next_path(path)
     law = {output: math.fsum(probs) for output, probs in reached.items()}

@@ -20,6 +20,7 @@ exponential noise. For those there is `exactness/statistics.py`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
@@ -60,7 +61,8 @@ def law_of_rejection(
     then a row taken from the wrong place shows. `drawn_from` [K, V] is for drafts that
     come from other rows than those declared, which breaks the contract and the law.
 
-    Raises as `enumerate_law` does, and ValueError for shapes that do not fit.
+    Raises as `enumerate_law` does, ValueError for shapes that do not fit, and as
+    `checked` does for what a sampler returns.
     """
     K = len(draft_rows)
     if target_rows.shape != (K + 1, draft_rows.shape[-1]):
@@ -73,12 +75,29 @@ def law_of_rejection(
     def run(randomness: Randomness) -> list[int]:
         drafted = [randomness.sample(row) for row in source]
         tokens = torch.tensor(drafted, dtype=torch.long)
-        judged = sampler(tokens, draft_rows, target_rows, randomness)
-        committed = [*drafted[: judged.n_accepted], int(judged.next_token)]
+        # Copies: whoever writes into them must not move the law that is expected.
+        mine = tokens, draft_rows.clone(), target_rows.clone()
+        n_accepted, next_token = checked(sampler(*mine, randomness), K)
+        committed = [*drafted[:n_accepted], next_token]
         rest = target_rows[len(committed) :]
         return [*committed, *(randomness.sample(row) for row in rest)]
 
     return output_law(run, max_branches)
+
+
+def checked(judged: Judgement, K: int) -> tuple[int, int]:
+    """Both numbers of a judgement; TypeError or ValueError if it is none."""
+    try:
+        n_accepted = operator.index(judged.n_accepted)
+        next_token = operator.index(judged.next_token)
+    except (AttributeError, TypeError) as error:
+        raise TypeError(
+            "a sampler must return something with two whole numbers, n_accepted and "
+            f"next_token (as rejection.Verdict has), got {judged!r}"
+        ) from error
+    if not 0 <= n_accepted <= K:
+        raise ValueError(f"n_accepted must be from 0 to {K}, got {n_accepted}")
+    return n_accepted, next_token
 
 
 def law_of_rows(rows: Tensor) -> Law:  # [T, V] -> the law of T tokens
