@@ -7,6 +7,7 @@ and what to do; 130 after Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sys
@@ -68,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # e.g. `minispec generate | head`
         return 0
     except (ValueError, OSError) as error:
-        print(f"minispec: {describe(error)}", file=sys.stderr)
+        complain(f"minispec: {describe(error)}")
         return 2
     finally:
         drop_unwritten()
@@ -91,12 +92,19 @@ def prepare_streams() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def complain(line: str) -> None:
+    """Say it on standard error; where that is full too, the status must do."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
+
+
 def drop_unwritten() -> None:
-    """Forget what standard output refuses, or the interpreter complains at its exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Forget what a stream refuses, or the interpreter complains at its exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def describe(error: Exception) -> str:

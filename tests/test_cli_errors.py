@@ -105,6 +105,8 @@ def test_bad_values(
         (["plan", "--cost-ratio", "-1"], "cost_ratio must be 0 or more"),
         (["plan", "--verify-cost", "0"], "verify_cost must be above 0"),
         (["plan", "--gamma", "0"], "1 or more"),
+        (["plan", "--gamma", "9" * 20], "at most 10000"),
+        (["trace", "--out", "a" * 300], "cannot write"),
         (["plan", "--bandwidth", "0"], "bytes_per_second"),
         (["plan", "--parameters", "-7"], "n_parameters"),
         (["plan", "--bytes", "inf"], "bytes_per_parameter"),

@@ -164,6 +164,8 @@ def test_a_full_disk(pair: list[str]) -> None:
         err = process.communicate(timeout=120)[1]
     assert process.returncode == 2
     assert err.count(b"\n") == 1 and b"No space left" in err
+    with open("/dev/full", "wb") as full:  # nowhere to say it: the status remains
+        assert start("generate", "--prompt", "", stderr=full).wait(timeout=120) == 2
 
 
 def test_letters_that_the_output_cannot_write(

@@ -25,6 +25,7 @@ examples:
   minispec plan --parameters 8e9 --bytes 1 --bandwidth 1e12
 """
 LONGEST = 64
+MOST = 10_000  # drafts in a round that --gamma may ask about: the sums are term by term
 
 
 def add_parser(commands: "argparse._SubParsersAction") -> None:
@@ -58,6 +59,8 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
 
 def run_plan(args: argparse.Namespace) -> int:
     """Print the table, the advice and the arithmetic."""
+    if args.gamma and args.gamma > MOST:
+        raise ValueError(f"gamma must be at most {MOST}, got {args.gamma}")
     best = analysis.best_gamma(
         args.alpha, args.cost_ratio, constant(args.verify_cost), LONGEST
     )

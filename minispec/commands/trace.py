@@ -75,10 +75,13 @@ def run_trace(args: argparse.Namespace) -> int:
 
 def check_out(path: Path) -> None:
     """Refuse what can never be written, before any time is spent on the decode."""
-    if path.is_dir():
-        raise ValueError(cannot_write(path, "it is a folder"))
-    if not path.parent.is_dir():
-        raise ValueError(cannot_write(path, f"there is no folder {path.parent}"))
+    try:
+        if path.is_dir():
+            raise ValueError(cannot_write(path, "it is a folder"))
+        if not path.parent.is_dir():
+            raise ValueError(cannot_write(path, f"there is no folder {path.parent}"))
+    except OSError as error:  # a name too long, a folder that may not be entered
+        raise ValueError(cannot_write(path, error.strerror)) from error
 
 
 def cannot_write(path: Path, why: str | None) -> str:
