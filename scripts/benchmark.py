@@ -13,6 +13,7 @@ from benchmark_costs import Costs, measure_costs
 from benchmark_figures import Results, rate_of, rows_of
 from benchmark_methods import Decoded, Method, minispec_methods, transformers_methods
 from benchmark_report import as_json, report
+from ending import positive, status_of
 from timing import interleave
 from torch import Tensor
 
@@ -121,13 +122,6 @@ def say(text: str) -> None:
 # ----------------------------------------------------------------------- command line
 
 
-def positive(text: str) -> int:
-    """An argument that counts something."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, got {text!r}")
-    return int(text)
-
-
 def gammas(text: str) -> list[int]:
     """`1,2,4` -> [1, 2, 4]."""
     return [positive(part) for part in text.split(",")]
@@ -188,6 +182,8 @@ def prepare(args: argparse.Namespace) -> tuple[Results, tuple[GPT, GPT]]:
     torch.set_num_threads(args.threads)
     if args.json and not args.json.absolute().parent.is_dir():
         raise ValueError(f"no folder for --json {args.json}: make it first")
+    if args.json and args.json.is_dir():
+        raise ValueError(f"--json {args.json} is a folder: name a file in it")
     tokenizer = Tokenizer.from_folder(args.target)
     pair = checkpoint.load(args.target), checkpoint.load(args.draft)
     sizes = [model.config.vocab_size for model in pair]
@@ -213,11 +209,12 @@ def setting(args: argparse.Namespace) -> dict[str, object]:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line: 0 when done, 130 if stopped, 2 if it could not start."""
     args = parser().parse_args(argv)
-    try:
-        results, pair = prepare(args)
-    except (ValueError, OSError) as error:
-        print(f"benchmark: {error}", file=sys.stderr)
-        return 2
+    return status_of("benchmark", lambda: measure_and_report(args))
+
+
+def measure_and_report(args: argparse.Namespace) -> int:
+    """Also what an interrupted run has measured."""
+    results, pair = prepare(args)
     try:
         measure(args, results, pair)
     except KeyboardInterrupt:

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from ending import status_of
 
 DESCRIPTION = """\
 Make notebooks/NN_name.ipynb from notebooks/NN_name.py (jupytext's percent format):
@@ -100,6 +103,16 @@ def tidy_output(output: Any) -> Any:
     return output
 
 
+def require_packages() -> None:
+    """ImportError, with what to do, unless all that a build needs is there."""
+    needed = "jupytext", "nbclient", "nbformat", "ipykernel", "matplotlib"
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"{', '.join(missing)} not installed: pip install -e '.[notebooks]'"
+        )
+
+
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         description=DESCRIPTION,
@@ -114,13 +127,16 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """0 when done, 1 if a cell failed, 2 if it could not start."""
     args = parser().parse_args(argv)
-    try:
-        chosen = sources(args.names)
-        import nbformat
-        from nbclient.exceptions import CellExecutionError
-    except (ValueError, ImportError) as error:
-        print(f"build_notebooks: {error}", file=sys.stderr)
-        return 2
+    return status_of("build_notebooks", lambda: build_all(args))
+
+
+def build_all(args: argparse.Namespace) -> int:
+    """One after another; 1 at the first cell that fails."""
+    chosen = sources(args.names)
+    require_packages()
+    import nbformat
+    from nbclient.exceptions import CellExecutionError
+
     for source in chosen:
         began = time.perf_counter()
         try:

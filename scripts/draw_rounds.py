@@ -11,12 +11,14 @@ dark setting. Nothing but this project is needed to draw it.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import torch
+from ending import positive, status_of
 
 from minispec.commands.prompt import PROMPT
 from minispec.draft import ModelDrafter
@@ -148,16 +150,22 @@ def picture(rounds: list[Round], pair: Pair) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when drawn; 2 when that could not be, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE")
     parser.add_argument("--prompt", default=PROMPT, help="the text to go on from")
-    parser.add_argument("--gamma", type=int, default=4, help="tokens drafted per round")
-    parser.add_argument("--rounds", type=int, default=6, help="rows to draw")
+    parser.add_argument("--gamma", type=positive, default=4, help="drafts per round")
+    parser.add_argument("--rounds", type=positive, default=6, help="rows to draw")
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args(arguments)
+    return status_of("draw_rounds", lambda: draw(options))
+
+
+def draw(options: argparse.Namespace) -> None:
+    """Decode, and write the picture."""
     pair = load_pair(SHIPPED / "target", SHIPPED / "draft")
     rounds = rounds_of(
         pair, options.prompt, options.gamma, options.seed, options.rounds
@@ -167,4 +175,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

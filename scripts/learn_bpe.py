@@ -19,6 +19,7 @@ from pathlib import Path
 
 # tiktoken requires it, so it is there; the standard `re` has no \p{L}.
 import regex  # type: ignore[import-untyped]
+from ending import status_of
 
 from minispec.vocabulary import GPT2_SPLIT
 
@@ -146,14 +147,14 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; 0 when the file was written, 2 when it could not be."""
     args = parse_args(argv)
-    try:
-        ranks = learn_bpe(read_text(args.text), args.vocab_size)
-        write_tiktoken(ranks, args.out)
-    except (ValueError, OSError) as error:
-        print(f"learn_bpe: {error}", file=sys.stderr)
-        return 2
+    return status_of("learn_bpe", lambda: learn_and_write(args))
+
+
+def learn_and_write(args: argparse.Namespace) -> None:
+    """From a file to a file."""
+    ranks = learn_bpe(read_text(args.text), args.vocab_size)
+    write_tiktoken(ranks, args.out)
     print(f"{args.out}: {len(ranks):,} tokens, and <|endoftext|> as id {len(ranks)}")
-    return 0
 
 
 if __name__ == "__main__":

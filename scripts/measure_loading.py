@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 import torch
+from ending import positive, status_of
 
 from minispec import checkpoint
 from minispec.gpt2 import GPT, GPTConfig
@@ -143,7 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--shape", choices=SHAPES, default="gpt2")
     parser.add_argument("--dir", type=Path, help="where to put the temporary file")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=positive, default=3)
     parser.add_argument("--drop-cache", action="store_true")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--job", choices=["load", "read"], help=argparse.SUPPRESS)
@@ -152,12 +153,16 @@ def main(arguments: list[str] | None = None) -> int:
         job = {"load": measure_load, "read": measure_read}[options.job]
         print(json.dumps(job(options.dir)))
         return 0
+    return status_of("measure_loading", lambda: measure_and_report(options))
+
+
+def measure_and_report(options: argparse.Namespace) -> None:
+    """In a folder that goes away with the measurement."""
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         found = measure(
             Path(folder), options.shape, options.repeats, options.drop_cache
         )
     print(json.dumps(found) if options.json else report(options.shape, found))
-    return 0
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ending import positive
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from grafting import UnusableFile  # noqa: E402
@@ -32,7 +34,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants")
     parser.add_argument("--list", action="store_true", help="name and explain them")
-    parser.add_argument("--jobs", type=int, metavar="N", help="how many at a time")
+    parser.add_argument("--jobs", type=positive, metavar="N", help="how many at a time")
     parser.add_argument("--markdown", action="store_true", help="a table for a page")
     args = parser.parse_args()
     try:

@@ -20,6 +20,8 @@ import sys
 from html import unescape
 from pathlib import Path
 
+from ending import status_of
+
 REPOSITORY = "https://github.com/TheMITTech/shakespeare"
 COMMIT = "6b82db852c7322dd33e95db347f0ddfc812c6409"
 
@@ -161,16 +163,16 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; 0 when the corpus was written, 2 when it could not be."""
     args = parse_args(argv)
-    try:
-        files = corpus(args.plays)
-        check(files, SHA256)
-        write(files, args.out)
-    except (CorpusError, OSError) as error:
-        print(f"prepare_corpus: {error}", file=sys.stderr)
-        return 2
+    return status_of("prepare_corpus", lambda: prepare(args))
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Read, check, and only then write."""
+    files = corpus(args.plays)
+    check(files, SHA256)
+    write(files, args.out)
     for name, text in files.items():
         print(f"{args.out / name}: {len(text):,} characters")
-    return 0
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from distillation import (
     make_lessons,
     write_texts,
 )
+from ending import positive, status_of, written_whole
 from learn_bpe import learn_bpe, write_tiktoken
 from pair_figures import measure_pair
 from torch import Tensor
@@ -74,7 +75,8 @@ class Job:
         if not path.exists():
             say(f"learning a vocabulary of {VOCAB_SIZE} tokens")
             text = (self.corpus / "train.txt").read_text(encoding="utf-8")
-            write_tiktoken(learn_bpe(text, VOCAB_SIZE), path)
+            with written_whole(path) as part:
+                write_tiktoken(learn_bpe(text, VOCAB_SIZE), part)
         return Tokenizer.from_tiktoken_file(path)
 
     def tokens(self, *names: str) -> np.ndarray:  # -> [M]
@@ -150,7 +152,8 @@ def own_texts(job: Job, target: GPT) -> np.ndarray:  # -> [N, CONTEXT]
         prompts = random_windows(job.plays, n_texts, PROMPT_LENGTH, seed=3, step=i)
         generator = torch.Generator().manual_seed(i)
         texts.append(write_texts(target, prompts, CONTEXT, temperature, generator))
-    np.save(path, torch.cat(texts).numpy())
+    with written_whole(path) as part:
+        np.save(part, torch.cat(texts).numpy())
     return np.load(path)
 
 
@@ -214,37 +217,47 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("corpus", type=Path, help="folder that prepare_corpus.py wrote")
     parser.add_argument("--work", type=Path, default=Path("runs/pair"))
     parser.add_argument("--out", type=Path, default=Path("runs/pair/shakespeare"))
-    parser.add_argument("--draft-layers", type=int, default=1, metavar="N")
-    parser.add_argument("--draft-width", type=int, default=64, metavar="E")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--draft-layers", type=positive, default=1, metavar="N")
+    parser.add_argument("--draft-width", type=positive, default=64, metavar="E")
+    parser.add_argument("--threads", type=positive, default=2)
     parser.add_argument(
         "--hurry",
-        type=int,
+        type=positive,
         default=1,
         metavar="N",
-        help="try the script out with an Nth of all steps and texts",
+        help="try the script out with an Nth of all steps and texts, at most "
+        f"{TARGET_PLAN.n_steps}; its files go to WORK/hurryN",
     )
     return parser.parse_args(argv)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run every stage that is not yet done."""
+    """0 when all stages are done; 2 if one cannot be, 130 after Ctrl-C."""
     args = parse_args(argv)
+    return status_of("train_pair", lambda: run_stages(job_of(args)))
+
+
+def job_of(args: argparse.Namespace) -> Job:
+    """The job; ValueError for what would only come to light after hours."""
     torch.set_num_threads(args.threads)
     heads = max(1, args.draft_width // 64)
     shape = GPTConfig(args.draft_layers, heads, args.draft_width, VOCAB_SIZE, CONTEXT)
-    job = Job(args.corpus, args.work, args.out, shape, args.hurry)
+    if args.hurry > TARGET_PLAN.n_steps:
+        raise ValueError(f"--hurry {args.hurry} leaves no step of the target")
+    for name in ("train.txt", "held_out"):
+        if not (args.corpus / name).exists():
+            raise ValueError(f"{args.corpus / name} is missing: run prepare_corpus.py")
+    # A trial's files must never be taken for the real job's.
+    work = args.work if args.hurry == 1 else args.work / f"hurry{args.hurry}"
+    return Job(args.corpus, work, args.out, shape, args.hurry)
+
+
+def run_stages(job: Job) -> None:
+    """Every stage that is not yet done."""
     job.work.mkdir(parents=True, exist_ok=True)
-    try:
-        target = train_target(job)
-        draft = train_draft(job, all_lessons(job, target))
-        ship(job, {"target": target, "draft": draft})
-    except KeyboardInterrupt:
-        return 130
-    except FileNotFoundError as error:
-        print(f"{error.filename} is missing: run prepare_corpus.py", file=sys.stderr)
-        return 2
-    return 0
+    target = train_target(job)
+    draft = train_draft(job, all_lessons(job, target))
+    ship(job, {"target": target, "draft": draft})
 
 
 if __name__ == "__main__":
