@@ -47,8 +47,14 @@ def reject(
 ) -> Verdict:  # [K], [K, V], [K + 1, V]
     """Keep the leading accepted tokens and draw the one that follows them.
 
-    Raises ValueError where the draft gives a token it proposed no probability.
+    Raises ValueError where the draft gives a token it proposed no probability, and for
+    draft rows of another shape than the target's, which would broadcast in silence.
     """
+    if draft_probs.shape != target_probs[:-1].shape:
+        raise ValueError(
+            f"draft_probs must be [K, V] as the target's K rows are, "
+            f"{list(target_probs[:-1].shape)}, got {list(draft_probs.shape)}"
+        )
     ratios = acceptance_ratios(tokens, draft_probs, target_probs)
     n_accepted = randomness.leading_accepts(ratios)
     if n_accepted == len(tokens):

@@ -213,8 +213,7 @@ class Stateless:
             rows.append(self.row_after(text))
             text.append(randomness.sample(rows[-1]))
         if not rows:
-            rows = [self.row_after(text)[:0]]
-            return Proposal(prefix[:0], torch.zeros(0, 1))
+            return Proposal(prefix[:0], torch.zeros(0, len(self.row_after(text))))
         return Proposal(torch.tensor(text[len(prefix) :]), torch.stack(rows))
 
     def rollback(self, length: int) -> None:

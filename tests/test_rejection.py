@@ -169,6 +169,16 @@ def test_a_draft_that_could_not_be_drawn_is_an_error(
         impl.rejection.acceptance_ratios(tokens, draft_probs, target_probs)
 
 
+@pytest.mark.parametrize("shape", [(2, 1), (2, 5), (1, 4), (3, 4)])
+def test_rows_of_another_shape_are_refused(
+    impl: ModuleType, shape: tuple[int, int]
+) -> None:
+    """One column or one row too few would be spread over all, and bend the law."""
+    draft, target = torch.full(shape, 0.25), torch.full((3, 4), 0.25)
+    with pytest.raises(ValueError, match=r"must be \[K, V\] .* \[2, 4\], got"):
+        impl.rejection.reject(torch.tensor([0, 0]), draft, target, Seeded(0))
+
+
 @pytest.mark.exercise7
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ratios_keep_the_precision_of_the_rows(

@@ -77,7 +77,8 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
         type=int,
         default=1,
         metavar="N",
-        help="which random weights the models have (%(default)s)",
+        help="which random weights the models have (%(default)s); some have ten times "
+        "the branches and take half a minute",
     )
     parser.set_defaults(run=run_prove)
 
