@@ -170,8 +170,11 @@ def welcome(folder: Path, written: list[str]) -> str:
         )
     if n_kept:
         return f"{n_kept} files of {folder} stay; written again: {', '.join(written)}"
+    project, where = PACKAGE.parent, ""
+    if Path.cwd() != project:  # pytest knows --impl only there
+        folder, where = folder.resolve(), f", in {project}"
     return (
-        f"{len(EXERCISES)} exercises in {folder}. Start with the first:\n\n"
+        f"{len(EXERCISES)} exercises in {folder}. Start with the first{where}:\n\n"
         "  python scripts/start_exercises.py --show 1\n"
         f"  pytest --impl={folder} -m exercise1"
     )

@@ -309,6 +309,14 @@ def test_every_exercise_is_described() -> None:
     assert "rejection.py:residual" in shown and "norm(max(0, p(x) - q(x)))" in shown
 
 
+def test_the_advice_names_the_project_to_whoever_is_elsewhere(tmp_path: Path) -> None:
+    """pytest knows --impl only there."""
+    command = [sys.executable, SCRIPTS / "start_exercises.py", "mine"]
+    there = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert f"in {ROOT}" in there.stdout
+    assert f"pytest --impl={tmp_path.resolve() / 'mine'} -m exercise1" in there.stdout
+
+
 def test_nothing_of_the_learners_is_overwritten(stubs: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(stubs, tmp_path / "mine")
     (folder / "verify.py").write_text("# a night's work\n")
