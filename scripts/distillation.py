@@ -12,7 +12,6 @@ disk; a step of distillation then costs only the small model.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from ending import written_whole
 from torch import Tensor
 
 from minispec.gpt2 import GPT
@@ -52,16 +52,15 @@ def make_lessons(
     """Run the target over windows [N, T]; a file at `path` is whole and is reused."""
     shape = (*ids.shape, target.config.vocab_size)
     if not path.exists():
-        part = path.with_suffix(".part.npy")
-        logits = np.lib.format.open_memmap(part, "w+", np.float16, shape)
-        for first in range(0, len(ids), 8):
-            rows = torch.from_numpy(ids[first : first + 8])
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                logits[first : first + 8] = target(rows).half().numpy()
-            if first % 400 == 0:
-                say(f"  the target has read {first} of {len(ids)} windows")
-        logits.flush()
-        os.replace(part, path)
+        with written_whole(path) as part:
+            logits = np.lib.format.open_memmap(part, "w+", np.float16, shape)
+            for first in range(0, len(ids), 8):
+                rows = torch.from_numpy(ids[first : first + 8])
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    logits[first : first + 8] = target(rows).half().numpy()
+                if first % 400 == 0:
+                    say(f"  the target has read {first} of {len(ids)} windows")
+            logits.flush()
     return Lessons(ids, np.load(path, mmap_mode="r"))
 
 

@@ -7,7 +7,6 @@ resumed sees the batches and the dropout that an uninterrupted one would have se
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from ending import written_whole
 from torch import Tensor
 
 from minispec.gpt2 import GPT, MLP, Attention
@@ -80,9 +80,8 @@ def optimizer_for(model: GPT, plan: Plan) -> torch.optim.AdamW:
 
 def save_atomically(state: object, path: Path) -> None:
     """torch.save that leaves either the old file or the new one, never half of one."""
-    part = path.with_suffix(".part")
-    torch.save(state, part)
-    os.replace(part, path)
+    with written_whole(path) as part:
+        torch.save(state, part)
 
 
 def train(

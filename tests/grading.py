@@ -19,7 +19,7 @@ import pytest
 import torch
 from hypothesis import Phase, settings
 
-from grafting import UnusableFile, graft, parse
+from grafting import UnusableFile, binding, graft, parse
 from patience import Endless, fresh_calls, patience
 from script_loader import load_script
 from stories import Failure, Story, story
@@ -254,11 +254,8 @@ def is_stub(error: BaseException) -> bool:
 
 def is_stub_in(tree: ast.Module, function: str) -> bool:
     """Whether this "file:name" still only says that it is an exercise."""
-    *place, name = function.split(":")[1].split(".")
-    body: list[Any] = list(tree.body)
-    if place:
-        body = [m for c in body if getattr(c, "name", "") == place[0] for m in c.body]
-    found = [node for node in body if getattr(node, "name", "") == name]
+    bound = binding(tree, function.split(":")[1])
+    found = [node for node in bound if isinstance(node, ast.FunctionDef)]
     return bool(found) and ast.unparse(found[-1].body[-1]).startswith(
         "raise NotImplementedError('exercise"
     )

@@ -187,6 +187,16 @@ def names_of(node: ast.stmt) -> list[str]:
     return []
 
 
+def binding(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """The statements that bind this name, or this Class.method, in order."""
+    place, _, last = name.rpartition(".")
+    body: list[ast.stmt] = tree.body
+    if place:
+        classes = [one for one in body if isinstance(one, ast.ClassDef)]
+        body = [node for one in classes if one.name == place for node in one.body]
+    return [node for node in body if last in names_of(node)]
+
+
 def learners_part(
     tree: ast.Module, names: list[str], reference: set[str]
 ) -> list[ast.stmt]:

@@ -19,7 +19,6 @@ import ast
 import functools
 import multiprocessing
 import os
-import signal
 import sys
 import time
 from collections.abc import Collection, Generator, Iterator, Sequence
@@ -31,6 +30,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from grafting import PACKAGE, Grafter, UnusableFile, parse
+from patience import alarm
 
 TESTS = Path(__file__).resolve().parent
 MUTANTS = TESTS / "mutants"
@@ -225,15 +225,9 @@ class Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
         """A mistake may loop for ever."""
-        if not hasattr(signal, "setitimer"):
-            return (yield)
         give_up = functools.partial(self.say, "did not end", item.nodeid)
-        signal.signal(signal.SIGVTALRM, lambda *_: give_up())
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds)
-        try:
+        with alarm(self.seconds, give_up):
             return (yield)
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def error_of(report: pytest.CollectReport | pytest.TestReport) -> str:

@@ -1,31 +1,37 @@
-"""How a learner's test is run: not for ever, and each example on its own."""
+"""How a test of unknown code is run: not for ever, and each example on its own."""
 
 from __future__ import annotations
 
 import functools
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
-from telling import Calls
+if TYPE_CHECKING:  # importing it takes torch, which not all have need of
+    from telling import Calls
 
 
 class Endless(BaseException):
     """A test that does not end. No Exception: hypothesis would try it once more."""
 
 
-@contextmanager
-def patience(seconds: float) -> Iterator[None]:
+def patience(seconds: float) -> AbstractContextManager[None]:
     """Raise Endless after so many seconds of computing; 0 is for ever."""
 
-    def stop(*_: Any) -> None:
+    def stop() -> None:
         raise Endless(f"no end after {seconds} s: does a loop or a generator go on?")
 
+    return alarm(seconds, stop)
+
+
+@contextmanager
+def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
+    """Call `ring` after so many seconds of computing; 0 is never."""
     if not seconds or not hasattr(signal, "setitimer"):  # Windows has none
         yield
         return
-    before = signal.signal(signal.SIGVTALRM, stop)
+    before = signal.signal(signal.SIGVTALRM, lambda *_: ring())
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1)  # again, if a callback ate it
     try:
         yield

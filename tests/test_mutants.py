@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from grafting import UnusableFile, defined, names_of, parse
+from grafting import UnusableFile, binding, defined, parse
 from mutating import TESTS, Outcome, names, put_in_everywhere, read, run
 from script_loader import SCRIPTS
 
@@ -64,12 +64,7 @@ def imports(tree: ast.Module) -> list[tuple[str, str]]:
 
 def told(tree: ast.Module, function: str) -> str:
     """The function (or table) without its docstrings and comments."""
-    place, _, name = function.rpartition(".")
-    body: list[ast.stmt] = tree.body
-    for one in tree.body:
-        if isinstance(one, ast.ClassDef) and one.name == place:
-            body = one.body
-    (found,) = [one for one in body if name in names_of(one)]
+    (found,) = binding(tree, function)
     for node in ast.walk(found):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
             del node.body[0]
