@@ -174,7 +174,7 @@ class Grader:
         write = terminalreporter.write_line
         for number, stories in sorted(self.stories.items()):
             terminalreporter.section(f"{label(number)} {TITLES[number]}")
-            n = len(stories) if self.config.option.verbose > 0 else N_SHOWN
+            n = len(stories) if self.verbose else N_SHOWN
             shown = chosen(stories, n)
             for one in shown:
                 write(f"{one.text}\n")
@@ -186,6 +186,11 @@ class Grader:
             write(self.row(number, outcomes))
         if any({*outcomes} - {"passed"} for outcomes in self.outcomes.values()):
             write("--show and --hint are options of python scripts/start_exercises.py")
+
+    @property
+    def verbose(self) -> bool:
+        """Whether -v was given: setup.cfg's -q counts as one less."""
+        return self.config.option.verbose >= 0
 
     def row(self, number: int, outcomes: list[str]) -> str:
         """One line of the table."""

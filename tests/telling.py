@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -136,13 +137,17 @@ def told_dataclass(value: Any) -> str:
 # What pytest adds about functions themselves: "where f = <...>.f", "where <...> = ...".
 OF_FUNCTIONS = re.compile(r"\s*\+ +(where|and) +(<|(\w+) = .*\.\3(\.\.\.)?$)")
 OF_PYTEST = re.compile(r"\s*(Use -v+ to|\.\.\.Full output truncated)")
+# What pytest adds with -v, and wherever it thinks that it runs in CI: all that was
+# compared, once more. A learner is told the same things everywhere.
+FULL_DIFF = re.compile(r"\s*Full diff:")
 
 
 def told_text(error: BaseException, n_lines: int) -> list[str]:
     """What an error says, in so many lines; its type where that is no assertion."""
+    said = str(error).splitlines()
     lines = [
         clean(line)
-        for line in str(error).splitlines()
+        for line in itertools.takewhile(lambda line: not FULL_DIFF.match(line), said)
         if line.strip() and not OF_FUNCTIONS.match(line) and not OF_PYTEST.match(line)
     ]
     if not isinstance(error, AssertionError):

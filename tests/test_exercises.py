@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -46,12 +48,15 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def grade(folder: Path, *options: str) -> tuple[str, dict[int, tuple[int, int]]]:
+def grade(
+    folder: Path, *options: str, environment: Mapping[str, str] = os.environ
+) -> tuple[str, dict[int, tuple[int, int]]]:
     """What `pytest --impl` says, and its table: {exercise: (passed, failed)}."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", f"--impl={folder}", *options]
         + ["-p", "no:cacheprovider"],
         cwd=ROOT,
+        env=environment,
         capture_output=True,
         text=True,
     )
@@ -62,6 +67,17 @@ def grade(folder: Path, *options: str) -> tuple[str, dict[int, tuple[int, int]]]
     }
     assert table, done.stdout + done.stderr
     return done.stdout, table
+
+
+@pytest.fixture
+def mine(stubs: Path, tmp_path: Path) -> Path:
+    """A learner's folder, in which nothing is written yet."""
+    return shutil.copytree(stubs, tmp_path / "mine")
+
+
+def add(path: Path, code: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(code)
 
 
 def only(numbers: object) -> str:
@@ -134,12 +150,10 @@ def softened(difference):
 '''
 
 
-def test_a_mistake_is_told_in_the_learners_terms(stubs: Path, tmp_path: Path) -> None:
+def test_a_mistake_is_told_in_the_learners_terms(mine: Path) -> None:
     """Exercise 8 with helpers of one's own, while 7 in the same file is a stub."""
-    folder = shutil.copytree(stubs, tmp_path / "mine")
-    with (folder / "rejection.py").open("a", encoding="utf-8") as file:
-        file.write(WRONG_RESIDUAL)
-    told, table = grade(folder, "-m", "exercise8")
+    add(mine / "rejection.py", WRONG_RESIDUAL)
+    told, table = grade(mine, "-m", "exercise8")
     assert list(table) == [8] and table[8][1] > 0
     for words in ("what went in", "your last call", "what broke", "--hint 8"):
         assert words in told
@@ -149,12 +163,32 @@ def test_a_mistake_is_told_in_the_learners_terms(stubs: Path, tmp_path: Path) ->
     assert len(told.splitlines()) < 60
 
 
-def test_a_file_that_is_no_python_is_named_with_its_line(
-    stubs: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(stubs, tmp_path / "mine")
-    (folder / "verify.py").write_text("import torch\n\ndef verify(:\n")
-    told, table = grade(folder, "-m", "exercise6")
+def test_the_same_is_told_on_a_desk_and_in_ci(mine: Path) -> None:
+    """pytest itself says more of an assertion where it finds these variables."""
+    add(mine / "rejection.py", WRONG_RESIDUAL)
+    at_once = ("-m", "exercise8", "--hypothesis-profile=glance")
+    desk = {k: v for k, v in os.environ.items() if k not in ("CI", "BUILD_NUMBER")}
+    told = [
+        re.sub(r" in [\d.]+s", "", grade(mine, *at_once, environment=environment)[0])
+        for environment in (desk, desk | {"CI": "true", "BUILD_NUMBER": "7"})
+    ]
+    assert told[0] == told[1]
+
+
+def test_verbose_tells_of_every_failure(mine: Path) -> None:
+    add(mine / "rejection.py", WRONG_RESIDUAL)
+    at_once = ("-m", "exercise8", "--hypothesis-profile=glance")
+    told, table = grade(mine, *at_once)
+    n_told = told.count("  what broke:\n")
+    n_more = re.search(r"and (\d+) more failed: -v tells of all", told)
+    assert n_more and n_told + int(n_more[1]) == table[8][1]
+    told, table = grade(mine, "-v", *at_once)
+    assert told.count("  what broke:\n") == table[8][1] and "more failed" not in told
+
+
+def test_a_file_that_is_no_python_is_named_with_its_line(mine: Path) -> None:
+    (mine / "verify.py").write_text("import torch\n\ndef verify(:\n")
+    told, table = grade(mine, "-m", "exercise6")
     assert table[6][1] and "verify.py, line 3: " in told
 
 
@@ -166,30 +200,25 @@ def residual(target_row, draft_row):
 """
 
 
-def test_what_is_printed_or_overwritten_is_told(stubs: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(stubs, tmp_path / "mine")
-    with (folder / "rejection.py").open("a", encoding="utf-8") as file:
-        file.write(MUDDLED)
-    told, _ = grade(folder, "-m", "exercise8", "--hypothesis-profile=glance")
+def test_what_is_printed_or_overwritten_is_told(mine: Path) -> None:
+    add(mine / "rejection.py", MUDDLED)
+    told, _ = grade(mine, "-m", "exercise8", "--hypothesis-profile=glance")
     assert "what you printed:\n    the rows are [" in told
     assert re.search(r"gave an error and changed target_row to \[[-0., ]+\]", told)
     assert re.search(r"yours: rejection.py:\d+: raise ArithmeticError", told)
 
 
-def test_the_words_of_an_error_are_the_learners_own(
-    stubs: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(stubs, tmp_path / "mine")
-    with (folder / "rollback.py").open("a", encoding="utf-8") as file:
-        file.write("def rollback(cache, n): cache.length > n and cache.truncate(n)\n")
-    text = (folder / "kv_cache.py").read_text()
+def test_the_words_of_an_error_are_the_learners_own(mine: Path) -> None:
+    rollback = "def rollback(cache, n): cache.length > n and cache.truncate(n)\n"
+    add(mine / "rollback.py", rollback)
+    text = (mine / "kv_cache.py").read_text()
     text = text.replace(
         'raise NotImplementedError("exercise 9: KVCache.truncate")',
         "if not 0 <= length <= self.length: raise ValueError('no')\n"
         "        self.length = length",
     )
-    (folder / "kv_cache.py").write_text(text)
-    _, table = grade(folder, "-m", "exercise9", "--hypothesis-profile=glance")
+    (mine / "kv_cache.py").write_text(text)
+    _, table = grade(mine, "-m", "exercise9", "--hypothesis-profile=glance")
     assert table[9][0] and not table[9][1]
 
 
@@ -317,15 +346,14 @@ def test_the_advice_names_the_project_to_whoever_is_elsewhere(tmp_path: Path) ->
     assert f"pytest --impl={tmp_path.resolve() / 'mine'} -m exercise1" in there.stdout
 
 
-def test_nothing_of_the_learners_is_overwritten(stubs: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(stubs, tmp_path / "mine")
-    (folder / "verify.py").write_text("# a night's work\n")
-    assert "stay as they are" in start(folder).stdout
-    assert (folder / "verify.py").read_text() == "# a night's work\n"
-    (folder / "draft.py").unlink()
-    assert "written again: draft.py" in start(folder).stdout
-    assert (folder / "verify.py").read_text() == "# a night's work\n"
-    assert (folder / "draft.py").read_text() == (stubs / "draft.py").read_text()
+def test_nothing_of_the_learners_is_overwritten(stubs: Path, mine: Path) -> None:
+    (mine / "verify.py").write_text("# a night's work\n")
+    assert "stay as they are" in start(mine).stdout
+    assert (mine / "verify.py").read_text() == "# a night's work\n"
+    (mine / "draft.py").unlink()
+    assert "written again: draft.py" in start(mine).stdout
+    assert (mine / "verify.py").read_text() == "# a night's work\n"
+    assert (mine / "draft.py").read_text() == (stubs / "draft.py").read_text()
 
 
 @pytest.mark.parametrize(
