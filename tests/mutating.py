@@ -25,11 +25,19 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 
-from grafting import PACKAGE, Grafter, UnusableFile, parse
+from grafting import (
+    PACKAGE,
+    Grafter,
+    UnusableFile,
+    fresh_import,
+    import_all,
+    parse,
+)
 from patience import alarm
 
 TESTS = Path(__file__).resolve().parent
@@ -121,6 +129,12 @@ def put_in_everywhere(mutant: Mutant) -> None:
     if early:
         raise UnusableFile(f"{early[0]} was imported before {mutant.name} was put in")
     sys.meta_path.insert(0, MutantGrafter(mutant))
+
+
+def graft_mutant(mutant: Mutant) -> ModuleType:
+    """A copy of the package with the mistake in it; the package itself stays right."""
+    with fresh_import(MutantGrafter(mutant)):
+        return import_all()
 
 
 # ------------------------------------------------------------------------ running them
