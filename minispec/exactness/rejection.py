@@ -28,7 +28,7 @@ from typing import Any, NoReturn, Protocol
 import torch
 from torch import Tensor
 
-from minispec.exactness import Law, output_law
+from minispec.exactness.enumeration import Law, output_law
 from minispec.randomness import Randomness
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minispec.exactness import Law
+from minispec.exactness.enumeration import Law
 
 LEAST_EXPECTED = 5  # draws of an outcome, for chi-square to describe its count
 

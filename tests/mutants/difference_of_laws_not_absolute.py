@@ -3,9 +3,9 @@
 Made by whoever looks for tokens that come too often (inference).
 """
 
-from minispec.exactness import Law
+from minispec.exactness.enumeration import Law
 
-REPLACES = "exactness/__init__.py:largest_difference"
+REPLACES = "exactness/comparison.py:largest_difference"
 CAUGHT_BY = ["test_exactness.py"]
 
 

@@ -5,10 +5,10 @@ Made by whoever fills a dict in a loop (inference).
 
 from collections.abc import Callable, Iterable
 
-from minispec.exactness import Enumeration, Path, TooManyBranches, next_path
+from minispec.exactness.enumeration import Enumeration, Path, TooManyBranches, next_path
 from minispec.randomness import Randomness
 
-REPLACES = "exactness/__init__.py:enumerate_law"
+REPLACES = "exactness/enumeration.py:enumerate_law"
 CAUGHT_BY = ["test_exactness.py"]
 
 

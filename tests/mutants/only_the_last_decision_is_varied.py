@@ -3,9 +3,9 @@
 Made by whoever tests with a single draw (inference).
 """
 
-from minispec.exactness import Path
+from minispec.exactness.enumeration import Path
 
-REPLACES = "exactness/__init__.py:next_path"
+REPLACES = "exactness/enumeration.py:next_path"
 CAUGHT_BY = ["test_exactness.py"]
 
 
