@@ -52,6 +52,24 @@ class Drafter(Protocol):
         ...
 
 
+def check_proposal(proposal: Proposal, gamma: int, vocab_size: int) -> None:
+    """Raise ValueError for more than `gamma` tokens, or for ids the target cannot read.
+
+    Whether the tokens were drawn from the rows declared does not show in one proposal:
+    enumerate the drafter's law (`exactness/`).
+    """
+    K = len(proposal.tokens)
+    if K > gamma:
+        raise ValueError(f"a drafter was asked for {gamma} tokens at most, it gave {K}")
+    ids = proposal.tokens.tolist()
+    strangers = [token for token in ids if not 0 <= token < vocab_size]
+    if strangers:
+        raise ValueError(
+            f"drafted ids must be below the target's {vocab_size}, got {strangers}: "
+            "do the drafter and the target share a vocabulary?"
+        )
+
+
 class ModelDrafter:
     """A small GPT as drafter, with a cache of its own."""
 

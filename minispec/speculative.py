@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from minispec.draft import Drafter
+from minispec.draft import Drafter, check_proposal
 from minispec.generation import Generation, Round, describe
 from minispec.gpt2 import GPT
 from minispec.kv_cache import KVCache
@@ -73,6 +73,7 @@ def speculative_round(
 ) -> Round:
     """Draft, verify, reject, commit, roll back: `prefix` [n] gains a token or more."""
     proposal = drafter.propose(prefix, gamma, randomness)
+    check_proposal(proposal, gamma, target.config.vocab_size)
     tokens, draft_probs = proposal.tokens, proposal.draft_probs
     target_probs = verify(target, cache, prefix, tokens, sampling)
     verdict = reject(tokens, draft_probs, target_probs, randomness)

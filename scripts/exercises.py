@@ -226,8 +226,8 @@ EXERCISES = (
         "most the prefix and all committed tokens but the last. `gamma` is passed on "
         "as it is: fitting it to the room is the loop's affair, in exercise 11.",
         (
-            "The parts are imported already: drafter.propose, verify, reject, "
-            "limits.cut, rollback, drafter.rollback, describe.",
+            "The parts are imported already: drafter.propose, check_proposal, verify, "
+            "reject, limits.cut, rollback, drafter.rollback, describe.",
             "The length to roll back to is len(prefix) + len(committed) - 1, for both: "
             "after the cut, not before it.",
         ),

@@ -107,6 +107,50 @@ def test_a_round_for_every_count_of_acceptances(
         assert_holds(drafter.cache, drafter.model, text)
 
 
+@pytest.mark.parametrize(
+    "tokens, V_drafted, says",
+    [([0, 1, 3], V, "for 2 tokens at most, it gave 3"), ([0, V], V + 1, "share a")],
+)
+def test_a_drafter_that_breaks_its_contract_is_told_so(
+    impl: Any, tokens: list[int], V_drafted: int, says: str
+) -> None:
+    """By the round, before the target sees the tokens."""
+
+    class Careless(Fixed):
+        def propose(self, *_: Any) -> Any:
+            return impl.draft.Proposal.certain(torch.tensor(tokens), V_drafted)
+
+    target, prefix = tiny(V, 1), torch.tensor([2, 0, 3])
+    cache, drafter = target.new_cache(), Careless([], V)
+    with pytest.raises(ValueError, match=says):
+        impl.speculative.speculative_round(
+            target, cache, drafter, prefix, 2, limits_of(3, 9), Scripted(), WARM
+        )
+    assert cache.length == 0
+
+
+@given(
+    tokens=st.lists(st.integers(-1, 5), max_size=4),
+    gamma=st.integers(0, 4),
+    V=st.integers(1, 5),
+)
+def test_a_proposal_is_refused_exactly_where_the_target_cannot_use_it(
+    impl: Any, tokens: list[int], gamma: int, V: int
+) -> None:
+    ids = torch.tensor(tokens, dtype=torch.long)
+    proposal = impl.draft.Proposal(ids, torch.zeros(len(tokens), V))
+    strangers = [token for token in tokens if token not in range(V)]
+    if len(tokens) > gamma:
+        with pytest.raises(ValueError, match=f"{gamma} tokens at most, it gave"):
+            impl.draft.check_proposal(proposal, gamma, V)
+    elif strangers:
+        says = re.escape(f"target's {V}, got {strangers}: do the drafter and the")
+        with pytest.raises(ValueError, match=says):
+            impl.draft.check_proposal(proposal, gamma, V)
+    else:
+        impl.draft.check_proposal(proposal, gamma, V)
+
+
 def excess(t: Tensor, d: Tensor) -> Tensor:
     """Where the target wants more than the draft gave, as shares of the whole."""
     wanted = [max(0.0, a - b) for a, b in zip(t.tolist(), d.tolist())]

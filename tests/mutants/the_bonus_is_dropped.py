@@ -6,7 +6,7 @@ token of every good round is given away.
 
 from torch import Tensor
 
-from minispec.draft import Drafter
+from minispec.draft import Drafter, check_proposal
 from minispec.generation import Round, describe
 from minispec.gpt2 import GPT
 from minispec.kv_cache import KVCache
@@ -32,6 +32,7 @@ def speculative_round(
     sampling: Sampling,
 ) -> Round:
     proposal = drafter.propose(prefix, gamma, randomness)
+    check_proposal(proposal, gamma, target.config.vocab_size)
     tokens, draft_probs = proposal.tokens, proposal.draft_probs
     target_probs = verify(target, cache, prefix, tokens, sampling)
     verdict = reject(tokens, draft_probs, target_probs, randomness)

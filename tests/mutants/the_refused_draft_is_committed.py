@@ -7,7 +7,7 @@ the count one too high and dropped the correction (openvinotoolkit/openvino.gena
 
 from torch import Tensor
 
-from minispec.draft import Drafter
+from minispec.draft import Drafter, check_proposal
 from minispec.generation import Round, describe
 from minispec.gpt2 import GPT
 from minispec.kv_cache import KVCache
@@ -33,6 +33,7 @@ def speculative_round(
     sampling: Sampling,
 ) -> Round:
     proposal = drafter.propose(prefix, gamma, randomness)
+    check_proposal(proposal, gamma, target.config.vocab_size)
     tokens, draft_probs = proposal.tokens, proposal.draft_probs
     target_probs = verify(target, cache, prefix, tokens, sampling)
     verdict = reject(tokens, draft_probs, target_probs, randomness)
