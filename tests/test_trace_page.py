@@ -241,6 +241,7 @@ def test_settings_tell_no_folder(tmp_path: Path, pair: list[str]) -> None:
         (["--drafter", "none"], "needs a drafter"),
         (["--out", "no/such/folder/page.html"], "there is no folder"),
         (["--out", "."], "it is a folder"),
+        (["--out", "-"], "a file of its own"),
         (["--prompt", ""], "empty"),
         (["--target", "no/such/model"], "no such folder"),
     ],

@@ -75,6 +75,8 @@ def run_trace(args: argparse.Namespace) -> int:
 
 def check_out(path: Path) -> None:
     """Refuse what can never be written, before any time is spent on the decode."""
+    if path == Path("-"):  # elsewhere that is standard output, where the summary goes
+        raise ValueError(cannot_write(path, "a page needs a file of its own"))
     try:
         if path.is_dir():
             raise ValueError(cannot_write(path, "it is a folder"))
