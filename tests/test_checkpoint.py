@@ -612,7 +612,8 @@ def test_a_pickle_that_wants_more_is_refused_by_name(
     tensors = {"wte.weight": PAYLOADS[asked]}
     file = tmp_path / "pytorch_model.bin"
     torch.save(tensors, file, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(CheckpointError, match=rf"refused: .*\({asked}\)"):
+    # Older releases of torch say builtins.exec.
+    with pytest.raises(CheckpointError, match=rf"refused: .*\((builtins\.)?{asked}\)"):
         load(tmp_path)
     assert not (tmp_path / "ran").exists()
 
