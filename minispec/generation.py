@@ -87,15 +87,19 @@ class Generation:
         return sum(round.n_accepted for round in self.rounds)
 
     @property
+    def judged(self) -> int:
+        """Proposals that were looked at: all but the "unread" ones."""
+        fates = [drafted.fate for round in self.rounds for drafted in round.drafted]
+        return len(fates) - fates.count("unread")
+
+    @property
     def acceptance_rate(self) -> float | None:
         """Accepted among the proposals that were looked at; None if there were none.
 
-        "Unread" ones do not count: this estimates alpha, the chance that one proposal
-        is kept, and not the smaller ratio accepted / drafted.
+        This estimates alpha, the chance that one proposal is kept, and is not the
+        smaller ratio accepted / drafted.
         """
-        fates = [drafted.fate for round in self.rounds for drafted in round.drafted]
-        judged = len(fates) - fates.count("unread")
-        return self.accepted / judged if judged else None
+        return self.accepted / self.judged if self.judged else None
 
     @property
     def tokens_per_target_forward(self) -> float | None:

@@ -26,6 +26,7 @@ KEYS = {
     "seed": int,
     "repeats": int,
     "drafted": int,
+    "judged": int,
     "accepted": int,
     "emitted": int,
     "target_forwards": int,
@@ -115,6 +116,17 @@ def test_nothing_to_write_is_nothing_to_divide(cli: Cli, pair: list[str]) -> Non
     assert figures["speculative_text"] == "" and figures["finish_reason"] == "length"
     out, _ = cli("compare", *pair, "--tokens", "0")
     assert re.search(r"speed-up +-\n", out)
+    assert re.search(r"acceptance rate +-\n", out)
+
+
+def test_the_acceptance_rate_says_of_what(cli: Cli, pair: list[str]) -> None:
+    """Of the drafts that were looked at, not of all."""
+    options = [*pair, "--tokens", "30", "--repeats", "1"]
+    told = json.loads(cli("compare", *options, "--json")[0])
+    assert told["accepted"] < told["judged"] < told["drafted"]
+    assert told["acceptance_rate"] == told["accepted"] / told["judged"]
+    shown = f"{told['accepted']}/{told['judged']} = {told['acceptance_rate']:.2f}\n"
+    assert shown in cli("compare", *options)[0]
 
 
 def test_compare_is_what_runs_without_a_command(cli: Cli, pair: list[str]) -> None:

@@ -506,7 +506,7 @@ def test_what_is_told_is_what_happened(
     extras = sum(r.extra is not None for r in done.rounds)
     assert done.emitted == done.accepted + extras
     rate = done.accepted / judged if judged else None
-    assert done.acceptance_rate == rate
+    assert (done.judged, done.acceptance_rate) == (judged, rate)
     per_pass = done.emitted / len(done.rounds) if done.rounds else None
     assert done.tokens_per_target_forward == per_pass
     reasons = [round.finish_reason for round in done.rounds]

@@ -7,6 +7,7 @@ from statistics import median
 
 from minispec.commands.options import Request
 from minispec.commands.streaming import Decode, text_of
+from minispec.generation import Generation
 
 
 @dataclass
@@ -65,6 +66,7 @@ def as_json(request: Request, comparison: Comparison) -> dict[str, object]:
         "seed": request.seed,
         "repeats": comparison.repeats,
         "drafted": generation.drafted,
+        "judged": generation.judged,
         "accepted": generation.accepted,
         "emitted": generation.emitted,
         "target_forwards": generation.target_forwards,
@@ -105,7 +107,7 @@ def table(request: Request, comparison: Comparison) -> str:
             f"{speed(comparison.speculative):.0f}",
         ),
         ("speed-up", "", two_digits(comparison.speedup, "x")),
-        ("acceptance rate", "", two_digits(generation.acceptance_rate)),
+        ("acceptance rate", "", acceptance(generation)),
         (
             "tokens per target forward",
             two_digits(per_forward),
@@ -114,13 +116,20 @@ def table(request: Request, comparison: Comparison) -> str:
         ("target forwards", str(alone.target_forwards), str(fast.target_forwards)),
         ("tokens", str(len(alone.tokens)), str(generation.emitted)),
     ]
-    lines = [f"{name:<27}{left:>14}{right:>14}".rstrip() for name, left, right in rows]
+    lines = [f"{name:<27}{left:>14}{right:>18}".rstrip() for name, left, right in rows]
     settings = (
         f"gamma {request.gamma}, temperature {request.sampling.temperature:g}, "
         f"seed {request.seed}, median of {comparison.repeats}; "
     )
     settings += sameness(request, alone, fast)
     return "\n".join([*lines, settings, f"next: {advice(request, comparison)}"])
+
+
+def acceptance(generation: Generation) -> str:
+    """Of how many drafts that were looked at how many were kept: "142/175 = 0.81"."""
+    rate = two_digits(generation.acceptance_rate)
+    counts = f"{generation.accepted}/{generation.judged} = "
+    return counts + rate if generation.judged else rate
 
 
 def two_digits(value: float | None, unit: str = "") -> str:
