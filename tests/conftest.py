@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
 from grafting import import_all
 
@@ -18,6 +20,16 @@ def pytest_collection_modifyitems(
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """A script under test may set the number of threads: only for its own test."""
+    n_threads = torch.get_num_threads()
+    try:
+        return (yield)
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 @pytest.fixture(scope="session")
