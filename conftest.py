@@ -52,9 +52,9 @@ settings.register_profile(
 )
 settings.load_profile("ci")  # hypothesis' own --hypothesis-profile comes later and wins
 
-# The same sums in the same order, whatever the machine. On a busy one, threads that
-# wait for each other make these tiny models ten times slower: OMP_NUM_THREADS=1 then.
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 2)))
+# The same sums in the same order, whatever the machine. And on a busy one, threads that
+# wait for each other would make these tiny models ten times slower.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from minispec.commands.threads import settle_threads
 from minispec.gpt2 import GPT
 from minispec.pair import SHIPPED, load_pair
 from minispec.trace import quoted
@@ -21,11 +21,11 @@ sys.path.append(str(HERE.parent / "scripts"))  # benchmark_costs.py and timing.p
 
 from timing import interleave  # noqa: E402
 
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 2)))
 torch.set_grad_enabled(False)
 
 PAIR = load_pair(SHIPPED / "target", SHIPPED / "draft")
 TARGET, TOKENIZER = PAIR.target, PAIR.tokenizer
+settle_threads(TARGET)
 assert PAIR.draft is not None
 DRAFT: GPT = PAIR.draft
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median
 
+import torch
+
 from minispec.commands.options import Request
 from minispec.commands.streaming import Decode, text_of
 from minispec.generation import Generation
@@ -65,6 +67,7 @@ def as_json(request: Request, comparison: Comparison) -> dict[str, object]:
         "temperature": request.sampling.temperature,
         "seed": request.seed,
         "repeats": comparison.repeats,
+        "threads": torch.get_num_threads(),
         "drafted": generation.drafted,
         "judged": generation.judged,
         "accepted": generation.accepted,
@@ -119,10 +122,16 @@ def table(request: Request, comparison: Comparison) -> str:
     lines = [f"{name:<27}{left:>14}{right:>18}".rstrip() for name, left, right in rows]
     settings = (
         f"gamma {request.gamma}, temperature {request.sampling.temperature:g}, "
-        f"seed {request.seed}, median of {comparison.repeats}; "
+        f"seed {request.seed}, {n_threads()}, median of {comparison.repeats}; "
     )
     settings += sameness(request, alone, fast)
     return "\n".join([*lines, settings, f"next: {advice(request, comparison)}"])
+
+
+def n_threads() -> str:
+    """As torch is set now."""
+    n = torch.get_num_threads()
+    return f"{n} thread" + "s" * (n > 1)
 
 
 def acceptance(generation: Generation) -> str:

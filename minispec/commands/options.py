@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from minispec.commands.prompt import add_prompt_options, read_prompt
+from minispec.commands.threads import settle_threads
 from minispec.draft import Drafter, ModelDrafter
 from minispec.drafters.ngram import NgramDrafter
 from minispec.pair import SHIPPED, Pair, load_pair
@@ -142,6 +143,7 @@ def request_from(args: argparse.Namespace) -> Request:
     )
     text = read_prompt(args)
     pair = load_pair(args.target, args.draft if args.drafter == "model" else None)
+    settle_threads(pair.target)
     eos_ids = (pair.tokenizer.eos_id,)
     prompt = torch.tensor(pair.tokenizer.encode(text))
     n_positions = pair.target.config.n_positions
