@@ -4,11 +4,15 @@
 # A language model writes one token at a time. At the end of this notebook you will be
 # able to explain
 #
-# - why the time a token takes follows from the bytes of the weights and hardly from the
-#   arithmetic,
-# - why one pass over five tokens costs little more than a pass over one, and where that
+# - why the time of a large model's token follows from the bytes of its weights and
+#   hardly from the arithmetic,
+# - why one pass over eight tokens costs far less than eight passes, and where that
 #   ends,
-# - why a model with a fiftieth of the parameters does not cost a fiftieth.
+# - why a model with a small part of the parameters does not cost just that part.
+#
+# The course has two models: a large *target*, whose text we want, and a small *draft*,
+# which will guess for it. Guessing with one and checking with the other is *speculative
+# decoding*. Both models lie in `weights/`; together they are the shipped pair.
 #
 # Read beside it: `minispec/autoregressive.py` and, for the shapes, `minispec/gpt2.py`.
 
@@ -129,18 +133,19 @@ titles(ax, "tokens", "time (ms)", "70 B weights, 16 bit, 3.35 TB/s, 989 TFLOP/s"
 # %% [markdown]
 # **Figure 1.1.** The memory-bound model of one pass, both axes logarithmic. The pass is
 # flat as long as reading the weights takes longer than the arithmetic; the bend is
-# where they are equal. Speculative decoding lives on the flat part. Serving many users
-# at once fills the same flat part with *their* tokens, so the more users share a pass,
-# the less is left to speculate with. (A model of the weights alone: reading the caches,
-# one for each user, is left out.)
+# where they are equal. (Reading and arithmetic go on at the same time, so a pass takes
+# the longer of the two.) Speculative decoding lives on the flat part. Serving many
+# users at once fills the same flat part with *their* tokens, so the more users share a
+# pass, the less is left to speculate with. (A model of the weights alone: reading the
+# caches, one for each user, is left out.)
 #
 # ## The same, measured
 #
 # Now the real thing: passes of the shipped pair over 1, 2, 4, 8 and 16 new tokens,
 # behind 128 tokens that are already in the cache (the next notebook is about the
-# cache). After each pass the new rows are rolled back, so that every pass starts from
-# the same place. `milliseconds` measures all works by turns, many times, and takes each
-# one's median.
+# cache). After each pass the cache is set back to those 128, so that every pass starts
+# from the same place. `milliseconds` measures all works by turns, many times, and takes
+# each one's median.
 
 # %%
 some = torch.arange(128 + 16)[None] % TARGET.config.vocab_size
@@ -188,9 +193,12 @@ titles(right, "new tokens in the pass", "time (passes over one token)")
 
 # %% [markdown]
 # **Figure 1.2.** Left: what a pass costs. Right: the same in units of a pass over one
-# token; the steep line is what decoding one by one costs. On a processor the flat part
-# is not quite flat: one token makes products of a matrix and a vector, several make
-# products of two matrices, for which the library has other routines.
+# token; the steep line is what decoding one by one costs, and the curves of the two
+# models lie close together. On a processor the flat part is not quite flat: one token
+# makes products of a matrix and a vector, several make products of two matrices, for
+# which the library has other routines. Nor does the curve bend at the number of tokens
+# computed above for this machine: on so small a model reading the weights is only a
+# part of the time, as the end of this notebook shows.
 
 # %%
 print(
@@ -200,10 +208,10 @@ print(
 
 # %% [markdown]
 # That is the whole opportunity. If somebody *guessed* the next tokens, the target could
-# look at all the guesses in one pass and pay little more than for one token. The rest
-# of this course is about guessing well and about keeping only what may be kept.
+# look at all the guesses in one pass, for far less than a pass each. The rest of this
+# course is about guessing well and about keeping only what may be kept.
 #
-# ## Half-truth: "a draft with a fiftieth of the parameters costs a fiftieth"
+# ## Half-truth: "a draft with 1/67 of the parameters costs 1/67"
 #
 # Reading weights is not the only cost that does not depend on the number of tokens. A
 # pass is also a sequence of operations that each take a while to *start*: here the
@@ -242,12 +250,15 @@ print(
 # hence few operations to start. The ratio of times, not of parameters, is what decides
 # (notebook 5 calls it the cost ratio $c$), and it has to be measured. So has the time
 # itself: reading the weights is the part that no program can avoid, the formula a floor
-# and not a forecast, and the smaller the model, the more the rest counts.
+# and not a forecast, and the smaller the model, the more the rest counts. (What neither
+# reading nor starting explains is mostly the products themselves: a product of a matrix
+# and a vector reads these small matrices more slowly than a plain sum reads memory.)
 #
 # ## Questions
 #
-# 1. Memory gets twice as fast, arithmetic stays as it is. What happens to the time of a
-#    token, and to the number of tokens that fit into one reading?
+# 1. In the model of figure 1.1 memory gets twice as fast, arithmetic stays as it is.
+#    What happens to the time of a token, and to the number of tokens that fit into one
+#    reading?
 # 2. Quantising weights from 16 to 4 bits: what happens to each of the two?
 # 3. A server runs 200 users' sequences in one pass on the GPU of figure 1.1. How much
 #    room is left for speculation?
@@ -261,4 +272,4 @@ print(
 #
 # </details>
 #
-# **Exercises:** 4 (the autoregressive loop).
+# **Exercises** (the README says how to start): 4 (the autoregressive loop).

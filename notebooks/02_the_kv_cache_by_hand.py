@@ -35,6 +35,10 @@ from workbench import DRAFT, TARGET, TOKENIZER, encode, in_type, milliseconds, w
 # $$\text{out}_i = \sum_{j \le i} \operatorname{softmax}_j
 # \left(\frac{q_i \cdot k_j}{\sqrt{D}}\right) v_j$$
 #
+# This is one attention *head*, and $D$ is the length of its queries and keys; every
+# block has H of them side by side. (In the code S are the positions that a cache holds,
+# T those that are fed.)
+#
 # Position $i$ needs its own query, and *all* keys and values so far. So keep those two
 # in a list, and work through the text token by token. Here for the first block of the
 # target, in float64, written by hand this once. (GPT-2's names: `wte` and `wpe` are the
@@ -82,23 +86,26 @@ assert difference < 1e-12
 # %% [markdown]
 # ## A row never changes
 #
-# The key and the value at a position depend on the tokens up to it and on nothing that
-# comes later: in the first block on its own token alone, in the others on what the
-# blocks below made of it, which looked backwards only. That is what makes keeping them
-# right. Compare the rows of the first 8 tokens, once computed alone and once as the
-# beginning of the whole line:
+# A *row* of the cache is what it keeps of one token: a key and a value in every head of
+# every layer. They depend on the tokens up to this one and on nothing that comes later:
+# in the first block on the token itself alone, in the others on what the blocks below
+# made of it, which looked backwards only. That is what makes keeping them right.
+# Compare the rows of the first 8 tokens, once computed alone and once as the beginning
+# of the whole line. They are the same but for the rounding of float64, about 1e-15:
 
 # %%
 short, long = model.new_cache(), model.new_cache()
 model.trunk(tokens[None, :8], short)
 model.trunk(tokens[None], long)
 for layer in (0, 5, 11):
-    change = (short.keys[layer] - long.keys[layer])[:, :, :8].abs().max()
+    of_keys = (short.keys[layer] - long.keys[layer])[:, :, :8].abs().max()
+    of_values = (short.values[layer] - long.values[layer])[:, :, :8].abs().max()
+    change = max(of_keys, of_values)
     print(f"layer {layer:>2}: the first 8 rows differ by at most {change:.1e}")
     assert change < 1e-12
 
 # %% [markdown]
-# What is *a row*? For one token: a key and a value in every head of every layer.
+# How large is a row?
 
 # %%
 cache = TARGET.new_cache()
@@ -176,7 +183,7 @@ print(f"after 480 tokens the cache makes a token {ratio:.0f} times cheaper")
 # are kept, and a third token comes from the target. (Seeds are tried until a round
 # comes out like that.) Notebook 3 goes through the same steps slowly; here watch the
 # caches. Each model has its own, and each is always fed what its cache has not seen of
-# the text, `prefix[cache.length:]`.
+# the text so far, the *prefix*: `prefix[cache.length:]`.
 
 # %%
 prefix, plain = encode("First Witch:\nWhen shall"), Sampling()
@@ -200,6 +207,7 @@ pictures["after rollback"] = cache.length
 
 written = [*prefix.tolist(), *proposal.tokens.tolist()]
 print("drafted:", words(proposal.tokens), " kept:", n_accepted)
+print("then, from the target:", words([verdict.next_token]))
 for name, length in pictures.items():
     print(f"{name:<20} length {length}")
 print(f"the draft's own cache: {after_drafting} after drafting, then {drafts.length}")
@@ -229,14 +237,16 @@ slots(
 )
 
 # %% [markdown]
-# **Figure 2.2.** The target's cache in one round. Grey: rows of the committed text.
-# Hatched: rows of drafted tokens. Pale text: stale rows, beyond `length`; their bytes
-# are still there, but nothing reads them and the next append overwrites them. Before
-# the round the last token of the text is missing on purpose: it is always fed next,
-# since a model needs at least one token to say what follows. After rollback the same
-# holds again: the token that replaced the refused one is committed but not yet fed.
-# (The draft's cache, not drawn, ran ahead by one row less: the draft drew its last
-# proposal and never fed it to itself.)
+# **Figure 2.2.** The target's cache in one round. Grey: rows of the text before the
+# round. Hatched: rows of this round's drafts; those still hatched after rollback now
+# belong to the text. Pale text: stale rows, beyond `length`; their bytes are still
+# there, but nothing reads them and the next append overwrites them. White: free slots.
+# Before the round the last token of the text is missing on purpose: it is always fed
+# next, since a model needs at least one token to say what follows. After rollback the
+# same holds again: the token that replaced the refused one is *committed*, that is part
+# of the text for good, but not yet fed. Its row will overwrite the first stale one in
+# the next round. (The draft's cache, not drawn, ran ahead by one row less: the draft
+# drew its last proposal and never fed it to itself.)
 #
 # The rollback itself sets one integer, `length`. Two checks that this is enough: the
 # rows that stay are those that a fresh pass over the kept text would have written, and
@@ -246,7 +256,8 @@ slots(
 kept = torch.tensor([written[: n + n_accepted]])
 fresh = TARGET.new_cache(24)
 TARGET.trunk(kept, fresh)
-rows = [(a - b)[:, :, : cache.length] for a, b in zip(cache.keys, fresh.keys)]
+pairs = zip([*cache.keys, *cache.values], [*fresh.keys, *fresh.values])
+rows = [(a - b)[:, :, : cache.length] for a, b in pairs]
 largest = max(float(row.abs().max()) for row in rows)
 print(f"kept rows and fresh rows differ by at most {largest:.1e} (float32 rounding)")
 assert largest < 1e-3
@@ -299,4 +310,5 @@ print(f"rebuilding 124:  {rebuild:.1f} ms")
 #
 # </details>
 #
-# **Exercises:** 2 (attention over the cache), 3 (append and advance), 9 (rollback).
+# **Exercises** (the README says how to start): 2 (attention over the cache), 3 (append
+# and advance), 9 (rollback).

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 3. Draft, verify, roll back
 #
-# Greedy decoding first: at temperature 0 every model simply takes its most likely
-# token, and chance plays no part. At the end of this notebook you will be able to
-# explain
+# Greedy decoding first. Before the softmax, logits are divided by a *temperature*; the
+# lower it is, the more probability goes to the most likely token. At temperature 0
+# every model simply takes that token, and chance plays no part. At the end of this
+# notebook you will be able to explain
 #
 # - the four parts of a round, with what goes in and what comes out of each,
 # - why the text is the target's own, token for token, however bad the draft is,
@@ -76,7 +77,8 @@ after_verification = target_cache.length
 # **3. Reject.** Keep drafts as long as the target would have chosen the same; at the
 # first that it would not, take the target's choice instead. This is the general rule
 # (keep with chance target / draft, the *ratio*; notebook 4) in its simplest case, where
-# every ratio is 0 or 1.
+# every ratio is 0 or 1. If all drafts are kept, the target's last row gives one token
+# more.
 
 # %%
 ratios = acceptance_ratios(proposal.tokens, proposal.draft_probs, target_probs)
@@ -122,10 +124,11 @@ slots(
 )
 
 # %% [markdown]
-# **Figure 3.1.** Both caches in this round. Grey: committed text. Hatched: rows of
-# drafted tokens. Pale text: stale rows of refused tokens. The draft never fed itself
-# its own last proposal (it drew it and stopped), so it had run ahead by one row less
-# than the target. After rollback both hold all of the new text but its last token.
+# **Figure 3.1.** Both caches in this round. Grey: rows of the text before it. Hatched:
+# rows of its drafts; those still hatched after rollback now belong to the text. Pale
+# text: stale rows of refused tokens. White: free slots. The draft never fed itself its
+# own last proposal (it drew it and stopped), so it had run ahead by one row less than
+# the target. After rollback both hold all of the new text but its last token.
 #
 # ## The loop
 #
@@ -158,9 +161,9 @@ print("drafted in each round:", [len(round.drafted) for round in fast.rounds])
 # (The last round drafted nothing: of the *budget* of 60 tokens one was left, and a
 # round drafts no more than can still be used.)
 #
-# Round by round: what was kept of the drafts, and the token that came on top. It is a
-# *bonus* where all drafts were kept; otherwise it takes the place of the first that was
-# refused and is called *resampled*, since at temperatures above 0 it is drawn.
+# The first 14 rounds: what was kept of the drafts, and the token that came on top. It
+# is a *bonus* where all drafts were kept; otherwise it takes the place of the first
+# that was refused and is called *resampled*, since at temperatures above 0 it is drawn.
 
 # %%
 for number, round in enumerate(fast.rounds[:14], start=1):
@@ -170,7 +173,8 @@ for number, round in enumerate(fast.rounds[:14], start=1):
 
 # %% [markdown]
 # And two rounds in numbers, with the probability that either model gave each draft (at
-# temperature 0 all are 0 or 1):
+# temperature 0 all are 0 or 1). *Unread* is what stands behind a refusal and is never
+# judged:
 
 # %%
 refused = [i for i, round in enumerate(fast.rounds) if round.extra == "resampled"]
@@ -240,8 +244,8 @@ for name, generation in drafts.items():
 # ## Two numbers that are often confused
 #
 # Drafts behind a refusal were never looked at. Whether to count them decides which
-# number one gets, and the two are not comparable. The second is called the acceptance
-# rate, *alpha*.
+# number one gets, and the two are not comparable. The one of those looked at is called
+# the acceptance rate, *alpha*.
 
 # %%
 fates = [drafted.fate for round in fast.rounds for drafted in round.drafted]
@@ -272,5 +276,6 @@ assert fast.acceptance_rate == fast.accepted / (fast.drafted - unread)
 #
 # </details>
 #
-# **Exercises:** 5 (the draft loop), 6 (verification), 9 (rollback), 10 (one round), 11
-# (the loop with EOS and budget).
+# **Exercises** (the README says how to start): 5 (the draft loop), 6 (verification), 9
+# (rollback), 10 (one round), 11 (the loop with EOS, the token that ends a text, and
+# budget).

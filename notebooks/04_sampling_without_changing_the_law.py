@@ -34,8 +34,10 @@ from workbench import DRAFT, TARGET, decode, encode, in_type, passages, words
 #
 # The draft drew a token $x$, to which it gives probability $d(x)$ and the target
 # $t(x)$. Draw $u$ uniformly from $[0, 1)$ and keep $x$ if $u < t(x) / d(x)$; so a token
-# that the target likes at least as well is always kept. If it is refused, draw a token
-# from the *residual* instead: $\max(0, t - d)$, divided by its sum.
+# that the target likes at least as well is always kept. (A computer's $u$ is a multiple
+# of some $2^{-k}$, and 0 is one of those.) If it is refused, draw a token from the
+# *residual* instead: $\max(0, t - d)$, divided by its sum. The drafts behind a refused
+# one are dropped; if all are kept, one token more is drawn from the target's last row.
 #
 # Think of a vocabulary of three tokens. The draft would draw B half the time; the
 # target wants A most.
@@ -97,20 +99,27 @@ for ax in (left, middle, right):
 # \text{together:} \quad & \min(t(x), d(x)) + \max(0, t(x) - d(x)) = t(x)
 # \end{aligned}$$
 #
-# (The second line: both rows sum to 1, and $t - \min(t, d) = \max(0, t - d)$.) Nothing
-# was assumed of $d$ but that the token was really drawn from it. With several drafts
+# (The second line: both rows sum to 1, and $t - \min(t, d) = \max(0, t - d)$. The third
+# is not needed where the rows are equal, since nothing is refused there.) Nothing was
+# assumed of $d$ but that the token was really drawn from it. With several drafts
 # the same holds for each in turn: the next is looked at only if all before it were
 # kept, and its two rows are those after just these tokens. (The papers call the rows
 # $p$ and $q$, not all of them the same way round.)
 #
 # ## The proof by enumeration
 #
-# A proof on paper says nothing about code. But code has finitely many random decisions,
-# each with known probabilities, so it can be run once for *every* outcome of them, and
-# the probabilities of the outputs added up. `exactness/` does that with the production
-# code. First for a round of two drafts, rows differing by position. A round may commit
-# one, two or three tokens; what it leaves open is drawn from the target's next rows, so
-# that all outcomes are three tokens long and can be compared:
+# A proof on paper says nothing about code. But in this code all chance enters through
+# one object, which is asked only two things: draw a token from this row; how many of
+# these drafts are kept, each with its chance? `exactness/` puts another object in its
+# place, one that gives every possible answer in turn: one run of the production code
+# for each sequence of answers, a *branch*. The chances of the answers are multiplied
+# along a branch and added up over the branches that write the same text. (So no $u$ is
+# drawn: a comparison has two outcomes, kept or refused, and the chance of each is
+# known.)
+#
+# First for a round of two drafts, rows differing by position. A round may commit one,
+# two or three tokens; what it leaves open is drawn from the target's next rows, so that
+# all outcomes are three tokens long and can be compared:
 
 # %%
 target_rows = torch.stack([target_row, target_row.flip(0), target_row.roll(1)])
@@ -159,9 +168,10 @@ assert difference < 1e-12
 # ## What the usual mistakes do
 #
 # A sampler is a few lines, so each mistake is written out here, and its law enumerated.
-# Some are slips of the pen; the softmax stood in `transformers` until [pull request
-# 28508](https://github.com/huggingface/transformers/pull/28508), and drafts that were
-# not drawn from the row they declare are a repeated bug report.
+# Some are slips of the pen. A softmax of $\max(0, t - d)$, where it should be divided
+# by its sum, stood in `transformers` until [pull request
+# 28508](https://github.com/huggingface/transformers/pull/28508); and drafts drawn from
+# another row than the $d$ that the sampler is given are a repeated bug report.
 
 
 # %%
@@ -242,10 +252,13 @@ print("the two that are right are right to 1e-12")
 # %% [markdown]
 # ## Half-truth: "the draft must not truncate"
 #
-# The last panel settles it for one row: the draft may use top-k, top-p, another
-# temperature, or always take its best token, *as long as the row it reports is the row
-# it drew from*. What changes is only how often its tokens are kept. (Truncating the
-# *target* changes the text, but then that is the text that was asked for.)
+# Top-k keeps the k most likely tokens of a row, top-p the fewest that together reach
+# mass p; both *truncate* it. A temperature $T$ raises every probability to the power
+# $1/T$. Afterwards the row is normalised again. The last panel settles it for one row:
+# the draft may use any of these, or always take its best token, *as long as the row it
+# reports is the row it drew from*. What changes is only how often its tokens are kept.
+# (Truncating the *target* changes the text, but then that is the text that was asked
+# for.)
 
 # %%
 drafts = {
@@ -334,4 +347,5 @@ assert unlikely
 #
 # </details>
 #
-# **Exercises:** 1 (logits to probabilities), 7 (acceptance ratios), 8 (the residual).
+# **Exercises** (the README says how to start): 1 (logits to probabilities), 7
+# (acceptance ratios), 8 (the residual).

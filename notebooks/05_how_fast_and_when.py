@@ -3,7 +3,8 @@
 #
 # At the end of this notebook you will be able to explain
 #
-# - the three numbers that decide everything: acceptance rate, draft length, cost ratio,
+# - the four numbers that decide: acceptance rate, draft length, cost ratio, and what a
+#   wider pass costs,
 # - how to foretell a speed-up, and how far the forecast can be trusted,
 # - when not to speculate.
 #
@@ -38,24 +39,27 @@ from benchmark_costs import measure_costs
 from timing import interleave
 
 # %% [markdown]
-# ## Three numbers
+# ## Four numbers
 #
 # - **alpha**, the acceptance rate: the chance that one draft is kept, given that those
 #   before it were.
 # - **gamma**, the draft length: how many tokens are drafted each round.
-# - **c**, the cost ratio: a step of the draft over a step of the target.
+# - **c**, the cost ratio: a step of the draft over a step of the target. (A *step* is a
+#   pass over one token.)
+# - **v**, the cost of verification: a pass of the target over $\gamma + 1$ tokens, over
+#   a step. The paper (Leviathan, Kalman and Matias 2023) sets $v = 1$: the flat part of
+#   figure 1.1.
 #
 # If every draft is kept with the same chance, at least $i$ drafts survive with chance
-# $\alpha^i$, and the target adds one token to every round:
+# $\alpha^i$. The mean number kept is the sum of these chances, and the target adds one
+# token to every round:
 #
 # $$\text{tokens per round} = 1 + \alpha + \ldots + \alpha^\gamma
 # = \frac{1 - \alpha^{\gamma + 1}}{1 - \alpha} \qquad
 # \text{speed-up} = \frac{\text{tokens per round}}{\gamma c + v}$$
 #
-# where $v$ is what the pass over $\gamma + 1$ tokens costs, in steps of the target: a
-# round takes $\gamma c + v$ steps of the target, and the target alone one step for each
-# token. The paper (Leviathan, Kalman and Matias 2023) sets $v = 1$: the flat part of
-# figure 1.1.
+# A round takes as long as $\gamma c + v$ steps of the target, and the target alone
+# takes one step for each token.
 
 # %%
 gammas = list(range(17))
@@ -81,6 +85,10 @@ titles(right, "gamma (drafted tokens)", "speed-up", "alpha 0.8, v = 1")
 # **Figure 5.1.** Left: tokens per round grow ever more slowly, towards
 # $1 / (1 - \alpha)$. Right: since drafting costs, there is a best draft length, and
 # beyond it more drafting loses. (Gamma 0 is the target alone.)
+#
+# With $v = 1$ speculation can help only if alpha is above c. One draft makes it
+# $(1 + \alpha) / (1 + c)$ times as fast, which is a gain just then; each further one
+# brings at most alpha tokens more for another c.
 
 # %%
 for alpha, c in [(0.8, 0.05), (0.8, 0.1), (0.8, 0.2), (0.5, 0.5)]:
@@ -94,7 +102,8 @@ assert best_gamma(0.5, 0.5) == 0  # speculation can help only where alpha is abo
 # ## Forecast against measurement
 #
 # What the parts cost here, behind a text of 96 tokens. `v` includes everything the
-# round does but drafting: the pass, the probabilities, accepting, rolling back.
+# round does but drafting: the pass, the probabilities, accepting, rolling back. It need
+# not grow evenly: for some widths the library has a faster routine than for others.
 
 # %%
 prompts = [encode(text) for text in passages()[:3]]
@@ -110,8 +119,8 @@ for gamma in LENGTHS:
     print(f"v for gamma {gamma}          {costs.verify_cost(gamma):.2f}")
 
 # %% [markdown]
-# Now real decodes at temperature 1: three prompts of 64 tokens each, the target alone
-# and with each draft length, by turns, three times.
+# Now real decodes at temperature 1: 64 new tokens after each of three prompts, by the
+# target alone and with each draft length, by turns, three times.
 
 # %%
 N_TOKENS = 64
@@ -191,8 +200,9 @@ titles(ax, "gamma (drafted tokens)", "speed-up over the target alone")
 # **Figure 5.2.** Measured speed-up at temperature 1 and three forecasts; the grey line
 # is the target alone. The paper's, with $v = 1$, promises too much on a CPU, where a
 # pass over nine tokens does cost more than one over one. With the measured $v$ the
-# forecast uses only alpha; the last replaces "every draft is kept with the same chance"
-# by the tokens per round that were counted.
+# forecast knows of the texts only alpha; the last replaces "every draft is kept with
+# the same chance" by the tokens per round that were counted. What all of them leave out
+# is the pass over the prompt, which weighs more the fewer passes follow.
 
 # %%
 best_measured = max(measured, key=lambda name: measured[name])
@@ -261,8 +271,8 @@ for name, positions in [("highest", ranked[:5]), ("lowest", ranked[:-6:-1])]:
 
 # %% [markdown]
 # Where the text leaves little choice (the rest of a name, the end of a line), both
-# models are sure of the same; where the target has begun something unusual, the draft
-# knows no way on.
+# models are sure of the same; where the target has begun something unusual, here an
+# invented name, the draft knows no way on.
 #
 # ## Temperature, top-p, and the size of the draft
 #
@@ -295,12 +305,15 @@ titles(right, "top-p (mass that is kept)", "alpha", "temperature 1")
 
 # %% [markdown]
 # **Figure 5.4.** Alpha against temperature (left; solid: both models alike) and top-p
-# (right), from the overlap along texts that the target wrote with that very sampling.
-# What costs is a draft that samples otherwise than its target (dashed). A *high*
-# temperature is often said to cost, too; with this pair it does not, as long as both
-# have it: this draft was trained to match the whole of its target's row and not only
-# the best token (`weights/README.md`), and at a high temperature all rows grow alike.
-# So measure it for your pair. What the solid curve foretells:
+# (right, where both models have the same and it hardly matters), from the overlap along
+# texts that the target wrote with that very sampling. What costs is a draft that
+# samples otherwise than its target (dashed). A *high* temperature is often said to
+# cost, too. With this pair alpha hardly changes from 0.25 to 2, as long as both have
+# it: this draft was trained to match the whole of its target's row and not only the
+# best token (`weights/README.md`), and at a high temperature all rows grow alike. The
+# highest value, at temperature 0, flatters: greedy texts of so small a model run in
+# loops, which both models continue alike (notebook 3 has a penalty against that, and a
+# lower alpha). So measure it for your pair. What the solid curve foretells:
 
 
 # %%
@@ -358,7 +371,8 @@ for name, model in drafts.items():
 
 # %% [markdown]
 # A draft that was *trained* to imitate its target beats the first layers of the target
-# by far, and costs no more than one of them.
+# by far, and costs less than one of them. (With $v = 1$ all of this is only to compare
+# drafts with each other; figure 5.2 shows what is left of it.)
 #
 # ## The break-even map
 
@@ -383,13 +397,16 @@ lines = ax.contour(
 ax.clabel(lines, fmt="%gx")
 for (name, (alpha, ratio)), marker in zip(points.items(), "os^vD*XP"):
     ax.plot(ratio, alpha, marker, color="white", markeredgecolor="black", label=name)
+ax.plot(from_c, from_c, ":", color="black", label="alpha = c")
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 titles(ax, "cost ratio c", "acceptance rate alpha", "best speed-up, v = 1")
 
 # %% [markdown]
-# **Figure 5.5.** Contours: the speed-up at the best draft length. Grey: no draft length
-# helps, which is exactly where alpha is not above c. Points: the drafts above, measured
-# here at temperature 1.
+# **Figure 5.5.** Contours: the speed-up at the best of up to 16 drafts. Grey: no draft
+# length helps, which is where alpha is not above c (dotted). Points: the drafts above,
+# measured here at temperature 1.
+#
+# With a $v$ above 1 alpha has to be further above c. As measured:
 
 # %%
 for gamma in (1, 2, 4, 8):
@@ -401,7 +418,10 @@ for gamma in (1, 2, 4, 8):
 # %% [markdown]
 # ## Half-truth: "speculation is always faster"
 #
-# Measured, with a draft that learned nothing, and with one that is never wrong:
+# Measured, with a draft that learned nothing, and with one that is never wrong. (The
+# shipped draft stands here once more. If its figure is not that of figure 5.2, that is
+# how far two short measurements on this machine differ, and no forecast can be trusted
+# further than that.)
 
 # %%
 untrained = GPT(DRAFT.config).initialize(torch.Generator().manual_seed(0)).eval()
@@ -420,7 +440,7 @@ for name, gain in gains.items():
 #
 # - when alpha is low: a draft that knows other texts than its target, or one that
 #   samples at another temperature (figure 5.4), or a pair whose alpha falls at the high
-#   temperature you want (this one's does not);
+#   temperature you want (this one's hardly does);
 # - when c is high: a draft that is too large. Making a draft larger makes it better and
 #   slower, and the second often wins. For a 70 B target, published measurements
 #   ([NVIDIA, Llama 3.3 70B with
@@ -451,7 +471,7 @@ for alpha in (0.6, 0.7, 0.8):
 #
 # <details><summary>Answers</summary>
 #
-# 1. None: speculation can help only if alpha is above c.
+# 1. None: speculation can help only if alpha is above c, whatever $v$ is.
 # 2. That the pass over gamma + 1 tokens costs one step ($v = 1$), and that c is a ratio
 #    of times measured and not of parameters. (That every draft has the same chance
 #    matters less: in figure 5.2 it hardly moves the forecast.)
@@ -460,4 +480,4 @@ for alpha in (0.6, 0.7, 0.8):
 #
 # </details>
 #
-# **Exercises:** 12 (expected tokens, best gamma).
+# **Exercises** (the README says how to start): 12 (expected tokens, best gamma).

@@ -126,9 +126,9 @@ titles(ax, "text", "tokens per position (mean)")
 
 # %% [markdown]
 # **Figure 6.1.** Prompt lookup along four texts, gamma 4: how many tokens it proposes
-# at a position, and how many of these the text confirms. It proposes much everywhere,
-# since some short suffix always occurred before; it is right where the text quotes
-# itself.
+# at a position, and how many of these the text confirms. It proposes something at many
+# positions even of the speech, since a comma or the end of a line has occurred before;
+# it is right where the text quotes itself.
 
 
 # %%
@@ -262,7 +262,8 @@ panels[1].get_legend().remove()
 
 # %% [markdown]
 # **Figure 6.2.** Tokens per pass of the target, gamma 4 (at most 5). Prompt lookup
-# depends on the temperature far more than the draft model does. Which prompt it was
+# depends on the temperature far more than the draft model does, and at temperature 1 it
+# is a loss here: the copies are free, but the wider passes are not. Which prompt it was
 # matters less than figure 6.1 promises: this small target does not go on quoting, and a
 # copy is right only where the target repeats what is there. Greedy texts of a small
 # model, however, like to fall into loops, and a loop is the best thing to copy from.
@@ -276,9 +277,9 @@ print(decode(greedy.tokens))
 # %% [markdown]
 # ## A drafter of your own
 #
-# Anything with `propose` and `rollback` is a drafter, and it cannot make the text
-# wrong. Here is one in a few lines: the draft model where nothing long matches,
-# otherwise a copy.
+# Anything with `propose` and `rollback` is a drafter, and as long as the rows that it
+# reports are those it drew from (notebook 4) it cannot make the text wrong. Here is one
+# in a few lines: the draft model where nothing long matches, otherwise a copy.
 
 
 # %%
@@ -330,4 +331,4 @@ for name, prompt in prompts.items():
 #
 # </details>
 #
-# **Exercises:** 13 (prompt lookup).
+# **Exercises** (the README says how to start): 13 (prompt lookup).

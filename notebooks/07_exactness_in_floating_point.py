@@ -155,9 +155,10 @@ titles(ax, "distance of logits (nats)", "positions")
 # %% [markdown]
 # **Figure 7.1.** Bars: how far the two best logits are apart, at each position of 24
 # greedy texts. Lines: by how much that distance differs between two ways of computing
-# it, on average. Positions to the left of a line are undecided in that type. (The line
-# of float64 is far beyond the left edge. A nat is a factor of $e$ between the two
-# probabilities.)
+# it, on average. Positions to the left of a line are undecided in that type; and since
+# single differences are several times the average, some to the right of it are, too.
+# (The line of float64 is far beyond the left edge. A nat is a factor of $e$ between the
+# two probabilities.)
 
 # %%
 for name in ("float32", "bfloat16"):
@@ -166,9 +167,9 @@ for name in ("float32", "bfloat16"):
 
 # %% [markdown]
 # So a test that demands equal greedy texts in bfloat16 will fail now and then on
-# correct code, and in float32 rarely. The tests of this project compare in float64,
-# with ties made on purpose, and compare *laws* by enumeration; the real pair is then
-# checked by statistics.
+# correct code, and in float32 so rarely that none of 24 texts parted. The tests of this
+# project compare in float64, with ties made on purpose, and compare *laws* by
+# enumeration; the real pair is then checked by statistics.
 #
 # ## What seeds promise
 #
@@ -263,9 +264,9 @@ for ratio in (0.0, 0.0005, 0.001, 0.01):
 #
 # <details><summary>Answers</summary>
 #
-# 1. Look at the two best logits where they part: rounding explains only distances of
-#    the size of the rounding. Then run the same in float64, where nothing should part,
-#    and enumerate.
+# 1. Look at the two best logits where they part: rounding explains distances of up to
+#    the largest difference of logits above, and no others. Then run the same in
+#    float64, where nothing should part, and enumerate.
 # 2. They could: only at distances of about 1e-14, which one does not meet by accident.
 #    Exact ties are another matter, and are broken by the lowest id on both sides.
 # 3. The draw at each position: both would have to use the same noise for the same
@@ -274,4 +275,4 @@ for ratio in (0.0, 0.0005, 0.001, 0.01):
 #
 # </details>
 #
-# **Exercises:** 1 (probabilities), 7 (acceptance).
+# **Exercises** (the README says how to start): 1 (probabilities), 7 (acceptance).

@@ -89,7 +89,7 @@ def test_says_what_it_teaches_and_ends_with_questions(source: Path) -> None:
     assert prose[0].startswith(f"# {number}. ")
     assert "able to explain" in " ".join(prose[0].split())
     assert "## Half-truth" in "".join(prose)
-    assert "## Questions" in prose[-1] and "**Exercises:**" in prose[-1]
+    assert "## Questions" in prose[-1] and "**Exercises**" in prose[-1]
     figures = re.findall(r"\*\*Figure (\d)\.(\d)\.\*\*", "".join(prose))
     drawn = sum(len(re.findall(r"\baxes\(|\bslots\(", text)) for _, text in cells)
     assert figures == [(str(number), str(i + 1)) for i in range(drawn)]
