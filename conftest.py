@@ -54,7 +54,8 @@ settings.load_profile("ci")  # hypothesis' own --hypothesis-profile comes later 
 
 # The same sums in the same order, whatever the machine. And on a busy one, threads that
 # wait for each other would make these tiny models ten times slower.
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+N_THREADS = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+torch.set_num_threads(max(1, int(N_THREADS)) if N_THREADS.isdecimal() else 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

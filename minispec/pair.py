@@ -42,6 +42,13 @@ def load_pair(target: Path, draft: Path | None) -> Pair:
 
 def load_model(folder: Path) -> tuple[GPT, Tokenizer]:
     """A model and its tokenizer; padding rows of the vocabulary are left out."""
+    check_folder(folder)
+    tokenizer = Tokenizer.from_folder(folder)
+    return checkpoint.load(folder, vocab_size=tokenizer.vocab_size), tokenizer
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ValueError where there is no such folder, and say where to get one."""
     if not folder.is_dir() and SHIPPED in folder.parents:
         raise ValueError(
             f"the shipped pair is missing ({folder}): install from a checkout with "
@@ -53,5 +60,3 @@ def load_model(folder: Path) -> tuple[GPT, Tokenizer]:
             "model.safetensors and a vocabulary), or fetch one first with "
             "scripts/download_weights.py"
         )
-    tokenizer = Tokenizer.from_folder(folder)
-    return checkpoint.load(folder, vocab_size=tokenizer.vocab_size), tokenizer

@@ -13,7 +13,7 @@ from benchmark_costs import Costs, measure_costs
 from benchmark_figures import Results, rate_of, rows_of
 from benchmark_methods import Decoded, Method, minispec_methods, transformers_methods
 from benchmark_report import as_json, report
-from ending import positive, status_of
+from ending import ended, positive, status_of
 from timing import interleave
 from torch import Tensor
 
@@ -228,4 +228,4 @@ def measure_and_report(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ending import status_of
+from ending import ended, status_of
 
 DESCRIPTION = """\
 Make notebooks/NN_name.ipynb from notebooks/NN_name.py (jupytext's percent format):
@@ -151,4 +151,4 @@ def build_all(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
+from ending import ended
 from fetching import Silent, difference, fetch
 from hub import DownloadError, Hub, Missing
 from known_models import MODELS, VOCABULARY, Model
@@ -247,6 +248,8 @@ def main(arguments: list[str] | None = None) -> int:
             model = resolve(name, options.revision)
             download(model, options.dest / name, options.base_url, hub)
             print(f"{options.dest / name} is ready")
+    except BrokenPipeError:
+        raise  # for `ended`
     except (DownloadError, ValueError, OSError) as error:  # CheckpointError among them
         print(f"error: {describe(error)}", file=sys.stderr)
         return 1
@@ -257,4 +260,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -18,7 +18,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import torch
-from ending import positive, status_of
+from ending import ended, positive, status_of
 
 from minispec.commands.prompt import PROMPT
 from minispec.draft import ModelDrafter
@@ -175,4 +175,4 @@ def draw(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -9,6 +9,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # installed or not
+
+
+def ended(main: Callable[[], int | None]) -> int:
+    """What `main` returns, whatever becomes of the streams that it writes to.
+
+    A reader that has gone is no error; a full disk is one line and 2.
+    """
+    # Not above: a process of mutants.py must not know the package before its mutant.
+    from minispec.cli import complain, describe, drop_unwritten, prepare_streams
+
+    prepare_streams()
+    try:
+        try:
+            return main() or 0
+        finally:
+            sys.stdout.flush()  # here, and not when the interpreter ends
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        complain(f"{Path(sys.argv[0]).name}: {describe(error)}")
+        return 2
+    finally:
+        drop_unwritten()
+
 
 def status_of(name: str, run: Callable[[], int | None]) -> int:
     """What `run` returns, 0 for None; 2 for bad input, 130 after Ctrl-C.
@@ -17,6 +42,8 @@ def status_of(name: str, run: Callable[[], int | None]) -> int:
     """
     try:
         return run() or 0
+    except BrokenPipeError:
+        raise  # for `ended`
     except (ValueError, OSError, ImportError) as error:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

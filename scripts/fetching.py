@@ -227,7 +227,7 @@ def _note_etag(part: Path, response: HTTPResponse) -> None:
         part.unlink()
         raise Broken("the file changed meanwhile: from the start")
     if etag:
-        _etag_file(part).write_text(etag)
+        _etag_file(part).write_text(etag, encoding="utf-8")
     elif response.status != 206:
         _etag_file(part).unlink(missing_ok=True)
 
@@ -235,7 +235,7 @@ def _note_etag(part: Path, response: HTTPResponse) -> None:
 def _noted_etag(part: Path) -> str:
     """It; empty if there is none that promises equal bytes."""
     try:
-        etag = _etag_file(part).read_text()
+        etag = _etag_file(part).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
     return etag if STRONG_ETAG.fullmatch(etag) else ""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 # tiktoken requires it, so it is there; the standard `re` has no \p{L}.
 import regex  # type: ignore[import-untyped]
-from ending import status_of
+from ending import ended, status_of
 
 from minispec.vocabulary import GPT2_SPLIT
 
@@ -158,4 +158,4 @@ def learn_and_write(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 import torch
-from ending import positive, status_of
+from ending import ended, positive, status_of
 
 from minispec import checkpoint
 from minispec.gpt2 import GPT, GPTConfig
@@ -166,4 +166,4 @@ def measure_and_report(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

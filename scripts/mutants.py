@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ending import positive
+from ending import ended, positive
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -104,4 +104,4 @@ def markdown(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

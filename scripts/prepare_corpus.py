@@ -20,7 +20,7 @@ import sys
 from html import unescape
 from pathlib import Path
 
-from ending import status_of
+from ending import ended, status_of
 
 REPOSITORY = "https://github.com/TheMITTech/shakespeare"
 COMMIT = "6b82db852c7322dd33e95db347f0ddfc812c6409"
@@ -176,4 +176,4 @@ def prepare(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import sys
 import textwrap
 from pathlib import Path
 
+from ending import ended
 from exercises import EXERCISES, Exercise, exercise, graded_files, graded_names
 
 PACKAGE = Path(__file__).resolve().parents[1] / "minispec"
@@ -52,6 +54,8 @@ def main() -> None:
             print(welcome(args.folder, write_stubs(args.folder)))
         else:
             parser.error("give a folder for the stubs, or --list, --show or --hint")
+    except BrokenPipeError:
+        raise  # for `ended`
     except (ValueError, OSError) as error:
         parser.exit(2, f"start_exercises.py: {error}\n")
 
@@ -152,12 +156,20 @@ def next_hint(one: Exercise, folder: Path) -> str:
     record = folder / GIVEN
     given = record.read_text().split() if record.is_file() else []
     seen = given.count(str(one.number))
-    if seen < len(one.hints):
-        record.write_text(" ".join([*given, str(one.number)]) + "\n")
+    if seen < len(one.hints) and noted(record, [*given, str(one.number)]):
         more = " (Ask again for the other.)" if seen == 0 else ""
         return filled(f"Hint {seen + 1} of {len(one.hints)}: {one.hints[seen]}{more}")
     both = [filled(f"Hint {i}: {hint}") for i, hint in enumerate(one.hints, 1)]
     return "\n".join([*both, "There are no more."])
+
+
+def noted(record: Path, given: list[str]) -> bool:
+    """Whether it could be written down: if not, hints cannot come one by one."""
+    try:
+        record.write_text(" ".join(given) + "\n")
+    except OSError:
+        return False
+    return True
 
 
 def welcome(folder: Path, written: list[str]) -> str:
@@ -181,4 +193,4 @@ def welcome(folder: Path, written: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

@@ -21,7 +21,7 @@ from distillation import (
     make_lessons,
     write_texts,
 )
-from ending import positive, status_of, written_whole
+from ending import ended, positive, status_of, written_whole
 from learn_bpe import learn_bpe, write_tiktoken
 from pair_figures import measure_pair
 from torch import Tensor
@@ -261,4 +261,4 @@ def run_stages(job: Job) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

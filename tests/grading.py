@@ -57,12 +57,15 @@ class Grader:
                 f"--impl {folder}: no such folder; python scripts/start_exercises.py "
                 f"{folder} makes it"
             )
+        if getattr(config.option, "numprocesses", None):
+            raise pytest.UsageError("--impl grades in one process: leave out -n")
         self.folder, self.config = folder.resolve(), config
         self.calls = Calls()
         self.outcomes: dict[int, list[str]] = {}
         self.stories: dict[int, list[Story]] = {}
         self.endless: set[int] = set()
-        self.patience = 0 if config.getoption("--hypothesis-profile") else PATIENCE
+        profile = config.getoption("--hypothesis-profile", None)
+        self.patience = 0 if profile else PATIENCE
         config.option.tbstyle = "no"  # this plugin tells of failures itself
         config.option.reportchars = ""
         speak_to_learners()

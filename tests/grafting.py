@@ -148,12 +148,18 @@ FUNCTIONS = (type(lambda: 0), staticmethod, classmethod, property)
 
 def parse(path: Path) -> ast.Module:
     """The learner's file. Raises UnusableFile where there is none, or no Python."""
-    if not path.is_file():
+    try:
+        return ast.parse(path.read_text(encoding="utf-8-sig"), str(path))
+    except FileNotFoundError as error:
         raise UnusableFile(
             f"{path} is missing: python scripts/start_exercises.py DIR makes it"
-        )
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"), str(path))
+        ) from error
+    except OSError as error:
+        raise UnusableFile(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UnusableFile(
+            f"{path.name} is not UTF-8 (byte {error.start + 1}): save it as UTF-8"
+        ) from error
     except SyntaxError as error:
         raise UnusableFile(
             f"{path.name}, line {error.lineno}: {error.msg}: {error.text or ''}".strip()

@@ -197,6 +197,7 @@ def received(receiver: Any) -> tuple[str, str]:
 def session(mutant: Mutant, tests: str, seconds: int, sender: Connection) -> None:
     """Run pytest on the tests until one fails; its `Watch` sends the verdict."""
     os.environ.update(OMP_NUM_THREADS="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    os.environ.pop("PYTEST_ADDOPTS", None)  # meant for whoever started this
     os.chdir(TESTS.parent)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

@@ -158,7 +158,7 @@ def places(failure: Failure) -> list[str]:
     if yours := failure.innermost(failure.folder):
         frame, number = yours
         path = Path(frame.f_code.co_filename)
-        text = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8-sig").splitlines()
         lines.append(cut(f"yours: {path.name}:{number}: {text[number - 1].strip()}"))
     if test := failure.innermost(failure.item.path):
         frame, number = test

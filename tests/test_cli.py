@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minispec.cli import main
+from minispec.cli import load_commands, main
 from minispec.commands import streaming
 
 from tiny_pairs import chain_folder, random_pair
@@ -36,6 +36,8 @@ KEYS = {
     "autoregressive_finish_reason": str,
     "finish_reason": str,
 }
+load_commands()  # before one is patched: what they import then would stay for good
+
 CHARACTERS = "é€😀 "  # of 2, 3, 4 and 1 bytes, all distinct
 Output = pytest.CaptureFixture[str]
 Cli = Callable[..., tuple[str, str]]

@@ -801,7 +801,10 @@ def test_the_token_is_never_printed(hub, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("token", ["hf_sec\nret", "hf_sécret", "hf sec ret"])
 def test_a_token_that_cannot_be_one_is_not_printed_either(monkeypatch, token, capsys):
-    monkeypatch.setenv("HF_TOKEN", token)
+    try:
+        monkeypatch.setenv("HF_TOKEN", token)
+    except UnicodeEncodeError:
+        pytest.skip("this environment can hold no such token")
     assert run("o/m") == 1
     assert "set it anew" in (err := capsys.readouterr().err) and "ret" not in err
 

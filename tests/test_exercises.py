@@ -52,11 +52,11 @@ def grade(
     folder: Path, *options: str, environment: Mapping[str, str] = os.environ
 ) -> tuple[str, dict[int, tuple[int, int]]]:
     """What `pytest --impl` says, and its table: {exercise: (passed, failed)}."""
+    plain = ["-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", f"--impl={folder}", *options]
-        + ["-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", f"--impl={folder}", *plain, *options],
         cwd=ROOT,
-        env=environment,
+        env=without_pytest(environment) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
     )
@@ -67,6 +67,11 @@ def grade(
     }
     assert table, done.stdout + done.stderr
     return done.stdout, table
+
+
+def without_pytest(environment: Mapping[str, str]) -> dict[str, str]:
+    """What is asked of this session is not asked of those inside it."""
+    return {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
 
 
 @pytest.fixture
@@ -190,6 +195,17 @@ def test_a_file_that_is_no_python_is_named_with_its_line(mine: Path) -> None:
     (mine / "verify.py").write_text("import torch\n\ndef verify(:\n")
     told, table = grade(mine, "-m", "exercise6")
     assert table[6][1] and "verify.py, line 3: " in told
+
+
+def test_a_file_of_another_encoding_is_named(mine: Path) -> None:
+    """A byte order mark alone is none of the learner's concern."""
+    text = (mine / "verify.py").read_bytes()
+    (mine / "verify.py").write_bytes(text + b"# caf\xe9\n")
+    told, table = grade(mine, "-m", "exercise6")
+    assert table[6][1] and f"verify.py is not UTF-8 (byte {len(text) + 6})" in told
+    (mine / "verify.py").write_bytes(b"\xef\xbb\xbf" + text)
+    told, table = grade(mine, "-m", "exercise6")
+    assert table[6][1] and "to be written: verify" in told
 
 
 MUDDLED = """
@@ -344,6 +360,12 @@ def test_the_advice_names_the_project_to_whoever_is_elsewhere(tmp_path: Path) ->
     there = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert f"in {ROOT}" in there.stdout
     assert f"pytest --impl={tmp_path.resolve() / 'mine'} -m exercise1" in there.stdout
+
+
+def test_hints_come_together_where_they_cannot_be_remembered(tmp_path: Path) -> None:
+    (tmp_path / ".hints").mkdir()  # so that no file can be written there
+    told = start(tmp_path, "--hint", 8).stdout
+    assert told.startswith("Hint 1: ") and "Hint 2: " in told
 
 
 def test_nothing_of_the_learners_is_overwritten(stubs: Path, mine: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from script_loader import load_script
+from script_loader import SCRIPTS, load_script
 
 ending = load_script("ending")
 NAMES = (
@@ -42,6 +46,46 @@ def test_bad_input_is_one_line_and_status_2(
     assert script.main(REFUSED[name]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"{name}: ") and err.count("\n") == 1
+
+
+def test_every_script_ends_alike() -> None:
+    """By `ended`, which knows of closed pipes and full disks."""
+    for path in SCRIPTS.glob("*.py"):
+        _, starts, rest = path.read_text(encoding="utf-8").partition("if __name__ ==")
+        assert not starts or rest == ' "__main__":\n    sys.exit(ended(main))\n', path
+
+
+# They write before torch is imported, if it is at all.
+LIGHT = [
+    ("start_exercises", "--list"),
+    ("mutants", "--list"),
+    ("download_weights", "--list"),
+]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("name, option", LIGHT)
+def test_a_reader_that_has_gone_and_a_full_disk_are_no_traceback(
+    name: str, option: str, unbuffered: str
+) -> None:
+    def status_and_words(stdout: Any) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, SCRIPTS / f"{name}.py", option],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+        return done.returncode, done.stderr
+
+    reads, writes = os.pipe()
+    os.close(reads)
+    assert status_and_words(writes) == (0, "")
+    os.close(writes)
+    if Path("/dev/full").exists():
+        with open("/dev/full", "w") as full:
+            status, words = status_and_words(full)
+        assert status == 2 and words.count("\n") == 1 and "No space left" in words
 
 
 @pytest.mark.parametrize("name, argv", LIMITS)

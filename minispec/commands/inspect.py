@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from minispec.inspection import inspect, measure_bandwidth, report
-from minispec.pair import SHIPPED
+from minispec.pair import SHIPPED, check_folder
 
 DESCRIPTION = """\
 Layers, heads, widths, vocabulary, parameters; bytes and types on disk; what the KV
@@ -37,6 +37,8 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
 
 def run_inspect(args: argparse.Namespace) -> int:
     """Measure the memory once, then report folder by folder."""
+    for folder in args.folders:
+        check_folder(folder)
     bandwidth = measure_bandwidth()
     print("\n\n".join(report(inspect(folder, bandwidth)) for folder in args.folders))
     return 0
