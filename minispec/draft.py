@@ -65,7 +65,7 @@ def check_proposal(proposal: Proposal, gamma: int, vocab_size: int) -> None:
     strangers = [token for token in ids if not 0 <= token < vocab_size]
     if strangers:
         raise ValueError(
-            f"drafted ids must be below the target's {vocab_size}, got {strangers}: "
+            f"drafted ids must be at least 0 and below {vocab_size}, got {strangers}: "
             "do the drafter and the target share a vocabulary?"
         )
 

@@ -100,8 +100,8 @@ def generate(
 ) -> Generation:
     """The whole text at once. `prompt` is [n], n >= 1; `gamma` >= 1.
 
-    Raises ValueError for a gamma below 1, and for a prompt or budget that
-    `Limits.for_request` refuses.
+    Raises ValueError for a gamma below 1, for a prompt or budget that
+    `Limits.for_request` refuses, and for a proposal that `check_proposal` refuses.
     """
     n_positions = target.config.n_positions
     limits = Limits.for_request(len(prompt), max_new_tokens, eos_ids, n_positions)

@@ -164,6 +164,8 @@ def parse(path: Path) -> ast.Module:
         raise UnusableFile(
             f"{path.name}, line {error.lineno}: {error.msg}: {error.text or ''}".strip()
         ) from error
+    except ValueError as error:  # a null byte, until Python 3.12
+        raise UnusableFile(f"{path.name}: {error}") from error
 
 
 def defined(tree: ast.Module) -> set[str]:

@@ -144,7 +144,7 @@ def test_a_proposal_is_refused_exactly_where_the_target_cannot_use_it(
         with pytest.raises(ValueError, match=f"{gamma} tokens at most, it gave"):
             impl.draft.check_proposal(proposal, gamma, V)
     elif strangers:
-        says = re.escape(f"target's {V}, got {strangers}: do the drafter and the")
+        says = re.escape(f"below {V}, got {strangers}: do the drafter and the target")
         with pytest.raises(ValueError, match=says):
             impl.draft.check_proposal(proposal, gamma, V)
     else:
