@@ -19,7 +19,7 @@ from minispec.gpt2 import GPT
 from minispec.kv_cache import KVCache
 from minispec.randomness import Randomness
 from minispec.sampling import Sampling, logits_to_probs
-from minispec.stopping import FinishReason, Limits
+from minispec.stopping import FinishReason, Limits, check_prompt
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ def generate(
 ) -> Completion:
     """The whole text at once. `prompt` is [n], n >= 1.
 
-    Raises ValueError for a prompt or budget that `Limits.for_request` refuses.
+    Raises ValueError for a prompt or budget that `check_prompt` and
+    `Limits.for_request` refuse.
     """
+    check_prompt(prompt, target.config.vocab_size)
     n_positions = target.config.n_positions
     limits = Limits.for_request(len(prompt), max_new_tokens, eos_ids, n_positions)
     steps = list(autoregressive_steps(target, prompt, limits, randomness, sampling))

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import io
 import os
+import re
 import sys
 from types import ModuleType
 from typing import NoReturn
@@ -29,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized arguments"):
+        if re.match("unrecognized arguments: (?!-)", message):
             message += "; a text of several words needs quotes"
         self.exit(2, f"{self.prog}: {one_line(message)} (try {self.prog} --help)\n")
 

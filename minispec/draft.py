@@ -44,7 +44,11 @@ class Drafter(Protocol):
     """Anything that can guess ahead."""
 
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
-        """Guess what follows `prefix` [n]: at most `gamma` tokens, perhaps none."""
+        """Guess what follows `prefix` [n]: at most `gamma` tokens, perhaps none.
+
+        `gamma` is 0 where a text has room for one token more. The prefix is to be read
+        and not to be changed.
+        """
         ...
 
     def rollback(self, length: int) -> None:
@@ -53,7 +57,7 @@ class Drafter(Protocol):
 
 
 def check_proposal(proposal: Proposal, gamma: int, vocab_size: int) -> None:
-    """Raise ValueError for more than `gamma` tokens, or for ids the target cannot read.
+    """Raise ValueError for too many tokens, foreign ids, or rows that are no laws.
 
     Whether the tokens were drawn from the rows declared does not show in one proposal:
     enumerate the drafter's law (`exactness/`).
@@ -68,6 +72,9 @@ def check_proposal(proposal: Proposal, gamma: int, vocab_size: int) -> None:
             f"drafted ids must be at least 0 and below {vocab_size}, got {strangers}: "
             "do the drafter and the target share a vocabulary?"
         )
+    sums = proposal.draft_probs.sum(dim=-1)
+    if ((sums - 1).abs() > 1e-3).any():
+        raise ValueError(f"rows of draft_probs must sum to 1, got {sums.tolist()}")
 
 
 class ModelDrafter:

@@ -60,3 +60,9 @@ def check_folder(folder: Path) -> None:
             "model.safetensors and a vocabulary), or fetch one first with "
             "scripts/download_weights.py"
         )
+    below = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    if below and not (folder / "config.json").exists():
+        raise ValueError(
+            f"{folder} is no checkpoint folder itself: give one of those in it, "
+            f"{', '.join(below)}"
+        )

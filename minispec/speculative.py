@@ -28,7 +28,7 @@ from minispec.randomness import Randomness
 from minispec.rejection import reject
 from minispec.rollback import rollback
 from minispec.sampling import Sampling
-from minispec.stopping import Limits
+from minispec.stopping import Limits, check_prompt
 from minispec.verify import verify
 
 
@@ -100,9 +100,10 @@ def generate(
 ) -> Generation:
     """The whole text at once. `prompt` is [n], n >= 1; `gamma` >= 1.
 
-    Raises ValueError for a gamma below 1, for a prompt or budget that
-    `Limits.for_request` refuses, and for a proposal that `check_proposal` refuses.
+    Raises ValueError for a gamma below 1, for a prompt or budget that `check_prompt`
+    and `Limits.for_request` refuse, and for a proposal that `check_proposal` refuses.
     """
+    check_prompt(prompt, target.config.vocab_size)
     n_positions = target.config.n_positions
     limits = Limits.for_request(len(prompt), max_new_tokens, eos_ids, n_positions)
     rounds = tuple(

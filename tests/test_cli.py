@@ -123,6 +123,20 @@ def test_nothing_to_write_is_nothing_to_divide(cli: Cli, pair: list[str]) -> Non
     assert re.search(r"acceptance rate +-\n", out)
 
 
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--tokens", "1"], "more --tokens: for the last one nothing is drafted"),
+        (["--tokens", "9", "--drafter", "ngram", "--prompt", "q"], "--drafter model"),
+    ],
+)
+def test_the_advice_is_not_what_was_done(
+    cli: Cli, pair: list[str], options: list[str], says: str
+) -> None:
+    last = cli("compare", *pair, "--repeats", "1", *options)[0].splitlines()[-1]
+    assert says in last and "--drafter ngram" not in last
+
+
 def test_the_acceptance_rate_says_of_what(cli: Cli, pair: list[str]) -> None:
     """Of the drafts that were looked at, not of all."""
     options = [*pair, "--tokens", "30", "--repeats", "1"]

@@ -95,6 +95,7 @@ def test_bad_values(
         (["compare", "--json", "--trace"], "not allowed with"),
         (["compare", "--prompt", "a", "--prompt-file", "b"], "not allowed with"),
         (["generate", "--prompt", "To", "be"], "needs quotes"),
+        (["generate", "--max-new-tokens", "9"], "arguments: --max-new-tokens 9 (try"),
         (["generate", "--prompt"], "expected one argument"),
         (["generate", "--tok"], "expected one argument"),
         (["generate", "--t", "4"], "ambiguous"),
@@ -163,6 +164,8 @@ def test_what_may_not_be_read(
 
 def test_folders_that_are_none(refused: Refused, tmp_path: Path) -> None:
     assert "no such folder: nowhere" in refused("compare", target=Path("nowhere"))
+    above = refused("compare", target=pair_module.SHIPPED)
+    assert "no checkpoint folder itself: give one of those in it, draft, targ" in above
     assert "no such folder: nowhere" in refused("compare", draft=Path("nowhere"))
     assert "no vocabulary" in refused("compare", target=tmp_path)
     write_vocabulary(tmp_path)

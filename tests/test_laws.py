@@ -273,7 +273,6 @@ WRONG: dict[str, Case] = {
     "draft_truncated_but_its_row_is_not": replace(
         PLAIN, draft_sampling=Sampling(top_k=1)
     ),
-    "a_certain_proposal_gives_every_token_1": COPIED,
     "copied_tokens_with_soft_probabilities": COPIED,
 }
 

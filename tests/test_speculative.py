@@ -138,7 +138,7 @@ def test_a_proposal_is_refused_exactly_where_the_target_cannot_use_it(
     impl: Any, tokens: list[int], gamma: int, V: int
 ) -> None:
     ids = torch.tensor(tokens, dtype=torch.long)
-    proposal = impl.draft.Proposal(ids, torch.zeros(len(tokens), V))
+    proposal = impl.draft.Proposal(ids, torch.full((len(tokens), V), 1 / V))
     strangers = [token for token in tokens if token not in range(V)]
     if len(tokens) > gamma:
         with pytest.raises(ValueError, match=f"{gamma} tokens at most, it gave"):
@@ -149,6 +149,46 @@ def test_a_proposal_is_refused_exactly_where_the_target_cannot_use_it(
             impl.draft.check_proposal(proposal, gamma, V)
     else:
         impl.draft.check_proposal(proposal, gamma, V)
+
+
+@pytest.mark.parametrize("mass", [0.0, 0.9, 1.1, 2.0])
+def test_a_proposal_of_rows_that_are_no_laws_is_refused(impl: Any, mass: float) -> None:
+    """One of them is enough. What rounding does to a row is none of this."""
+    rows = torch.full((3, 4), 0.25)
+    rows[1] *= mass
+    proposal = impl.draft.Proposal(torch.tensor([0, 1, 2]), rows)
+    with pytest.raises(ValueError, match="must sum to 1, got .*, 1.0.$"):
+        impl.draft.check_proposal(proposal, 3, 4)
+    rows[1] = 0.25 + 1e-5
+    impl.draft.check_proposal(proposal, 3, 4)
+
+
+@pytest.mark.parametrize("decoder", ["speculative", "autoregressive"])
+@pytest.mark.parametrize(
+    "prompt, says",
+    [
+        ([0, 1], "a tensor of ids, .* got .0, 1."),
+        ("text", "a tensor of ids, .* got 'text'"),
+        (torch.tensor([[0, 1]]), "a tensor of ids"),
+        (torch.tensor(1), "a tensor of ids"),
+        (torch.tensor([0.0, 1.0]), "a tensor of ids"),
+        (torch.tensor([0, V, 1, -1]), r"below 4, got \[4, -1\]: was it encoded"),
+    ],
+    ids=str,
+)
+def test_a_prompt_that_is_none_is_refused(
+    impl: Any, decoder: str, prompt: Any, says: str
+) -> None:
+    drafter = {"speculative": [make_drafter(impl, "model"), prompt, 2]}
+    between = drafter.get(decoder, [prompt])
+    with pytest.raises(ValueError, match=says):
+        getattr(impl, decoder).generate(tiny(V, 1), *between, 5, Seeded(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_ids_of_either_width_are_a_prompt(impl: Any, dtype: torch.dtype) -> None:
+    impl.stopping.check_prompt(torch.tensor([0, V - 1], dtype=dtype), V)
+    impl.stopping.check_prompt(torch.tensor([], dtype=dtype), V)  # the limits say more
 
 
 def excess(t: Tensor, d: Tensor) -> Tensor:

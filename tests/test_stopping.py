@@ -6,6 +6,7 @@ from types import ModuleType
 
 import hypothesis.strategies as st
 import pytest
+import torch
 from hypothesis import given
 
 TOKENS = st.integers(0, 4)
@@ -143,3 +144,13 @@ def test_a_prompt_may_fill_the_context(impl: ModuleType) -> None:
     assert limits.cut(10, []) == ((), "context")
     limits = impl.stopping.Limits.for_request(10, 0, (), 10)
     assert limits.cut(10, []) == ((), "length")
+
+
+def test_eos_ids_may_be_a_tensor_and_must_be_whole_numbers(impl: ModuleType) -> None:
+    """A tensor's elements are equal to no id, and a letter is none."""
+    limits = impl.stopping.Limits.for_request(1, 9, torch.tensor([3, 1]), 99)
+    assert limits.eos_ids == {1, 3}
+    assert limits.cut(1, [2, 3, 0]) == ((2, 3), "eos")
+    for no_ids in ("\n", [1.5]):
+        with pytest.raises(TypeError, match="integer"):
+            impl.stopping.Limits.for_request(1, 9, no_ids, 99)

@@ -9,6 +9,7 @@ import torch
 
 from minispec.commands.options import Request
 from minispec.commands.streaming import Decode, text_of
+from minispec.drafters.ngram import NgramDrafter
 from minispec.generation import Generation
 
 
@@ -161,10 +162,15 @@ def advice(request: Request, comparison: Comparison) -> str:
     gain = comparison.speedup
     if gain is None:
         return "more --tokens, or a shorter prompt: nothing was written"
-    if rate is None:
+    copies = isinstance(request.drafter, NgramDrafter)
+    if rate is None and copies:
         return "--drafter model: the text gave nothing to copy, so nothing was drafted"
+    if rate is None:
+        return "more --tokens: for the last one nothing is drafted"
     if gain < 1:
-        return "--gamma 1 or --drafter ngram: here drafting costs more than it brings"
+        other = "--drafter model" if copies else "--drafter ngram"
+        shorter = "--gamma 1 or " if request.gamma > 1 else ""
+        return f"{shorter}{other}: here drafting costs more than it brings"
     if request.sampling.temperature > 0:
         return "--temperature 0, and both texts become the same"
     if rate > 0.8 and request.gamma < 16:

@@ -77,7 +77,10 @@ def summary(request: Request, decode: Decode) -> str:
     ]
     if request.drafter is not None:
         generation = decode.generation()
-        parts.append(f"drafts accepted: {generation.accepted} of {generation.drafted}")
+        parts.append(
+            f"drafts accepted: {generation.accepted} of {generation.judged} looked at, "
+            f"{generation.drafted} drafted"
+        )
     parts.append(f"ended: {ENDINGS[decode.finish_reason]}")
     if request.drafter is not None and paint_for(sys.stdout).enabled:
         parts.append(legend(paint_for(sys.stderr)))

@@ -15,6 +15,11 @@ CAUGHT_BY = ["test_rejection.py"]
 def reject(
     tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, randomness: Randomness
 ) -> Verdict:
+    if draft_probs.shape != target_probs[:-1].shape:
+        raise ValueError(
+            f"draft_probs must be [K, V] as the target's K rows are, "
+            f"{list(target_probs[:-1].shape)}, got {list(draft_probs.shape)}"
+        )
     ratios = acceptance_ratios(tokens, draft_probs, target_probs)
     n_accepted = randomness.leading_accepts(ratios)
     if n_accepted == len(tokens):

@@ -13,7 +13,7 @@ from minispec.gpt2 import GPT
 from minispec.randomness import Randomness
 from minispec.sampling import Sampling
 from minispec.speculative import speculative_rounds
-from minispec.stopping import Limits
+from minispec.stopping import Limits, check_prompt
 
 REPLACES = "speculative.py:generate"
 CAUGHT_BY = ["test_speculative.py"]
@@ -29,6 +29,7 @@ def generate(
     sampling: Sampling = Sampling(),
     eos_ids: Collection[int] = (),
 ) -> Generation:
+    check_prompt(prompt, target.config.vocab_size)
     n_positions = target.config.n_positions
     limits = Limits.for_request(len(prompt), max_new_tokens, eos_ids, n_positions)
     rounds = tuple(
