@@ -163,19 +163,18 @@ def test_a_proposal_of_rows_that_are_no_laws_is_refused(impl: Any, mass: float) 
     impl.draft.check_proposal(proposal, 3, 4)
 
 
+NO_PROMPTS: dict[str, tuple[Any, str]] = {
+    "a list": ([0, 1], "a tensor of ids, .* got .0, 1."),
+    "a text": ("text", "a tensor of ids, .* got 'text'"),
+    "a batch": (torch.tensor([[0, 1]]), "a tensor of ids"),
+    "a number": (torch.tensor(1), "a tensor of ids"),
+    "floats": (torch.tensor([0.0, 1.0]), "a tensor of ids"),
+    "strangers": (torch.tensor([0, V, -1]), r"below 4, got \[4, -1\]: was it encoded"),
+}
+
+
 @pytest.mark.parametrize("decoder", ["speculative", "autoregressive"])
-@pytest.mark.parametrize(
-    "prompt, says",
-    [
-        ([0, 1], "a tensor of ids, .* got .0, 1."),
-        ("text", "a tensor of ids, .* got 'text'"),
-        (torch.tensor([[0, 1]]), "a tensor of ids"),
-        (torch.tensor(1), "a tensor of ids"),
-        (torch.tensor([0.0, 1.0]), "a tensor of ids"),
-        (torch.tensor([0, V, 1, -1]), r"below 4, got \[4, -1\]: was it encoded"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("prompt, says", NO_PROMPTS.values(), ids=NO_PROMPTS)
 def test_a_prompt_that_is_none_is_refused(
     impl: Any, decoder: str, prompt: Any, says: str
 ) -> None:
