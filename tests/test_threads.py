@@ -75,10 +75,10 @@ def test_one_thread_or_a_large_model_leave_nothing_to_measure(
     slower: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = slower([0.0] * 99, [9.0] * 99)
-    monkeypatch.setattr(threads, "SMALL", threads.size_of(MODEL) - 1)
+    monkeypatch.setattr(threads, "SMALL", threads.n_parameters(MODEL) - 1)
     threads.settle_threads(MODEL)
     assert torch.get_num_threads() == 3
-    monkeypatch.setattr(threads, "SMALL", threads.size_of(MODEL))
+    monkeypatch.setattr(threads, "SMALL", threads.n_parameters(MODEL))
     torch.set_num_threads(1)
     threads.settle_threads(MODEL)
     assert measured == []

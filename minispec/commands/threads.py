@@ -24,12 +24,12 @@ N_PASSES = 10  # of each kind, by turns
 def settle_threads(model: GPT) -> None:
     """Set torch's number of threads to 1 if that makes passes of the model faster."""
     many = torch.get_num_threads()
-    if many == 1 or "OMP_NUM_THREADS" in os.environ or size_of(model) > SMALL:
+    if many == 1 or "OMP_NUM_THREADS" in os.environ or n_parameters(model) > SMALL:
         return
     torch.set_num_threads(faster_of(many, 1, model))
 
 
-def size_of(model: GPT) -> int:
+def n_parameters(model: GPT) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 

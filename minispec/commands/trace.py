@@ -10,6 +10,7 @@ from pathlib import Path
 from minispec.commands.compare import warm_up
 from minispec.commands.options import Request, add_decoding_options, request_from
 from minispec.commands.streaming import steps_of
+from minispec.commands.threads import n_parameters
 from minispec.draft import Drafter
 from minispec.gpt2 import GPT
 from minispec.trace.page import generation_of, render, trace_data
@@ -157,6 +158,6 @@ def settings_of(args: argparse.Namespace, request: Request) -> dict[str, str]:
 def size_of(model: GPT) -> str:
     """A model in a few words."""
     layers, width = model.config.n_layer, model.config.n_embd
-    millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    millions = n_parameters(model) / 1e6
     plural = "layer" if layers == 1 else "layers"
     return f"{layers} {plural} of width {width}, {millions:.3g} M parameters"
