@@ -2,6 +2,7 @@
 
 import sys
 
-from minispec.cli import main
+from minispec.commands.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,20 +12,25 @@
 #
 # The course has two models: a large *target*, whose text we want, and a small *draft*,
 # which will guess for it. Guessing with one and checking with the other is *speculative
-# decoding*. Both models lie in `weights/`; together they are the shipped pair.
+# decoding*. Both models are in `weights/`; together they are the shipped pair.
 #
-# Read beside it: `minispec/autoregressive.py` and, for the shapes, `minispec/gpt2.py`.
+# Read beside it: `minispec/core/autoregressive.py` and, for the shapes,
+# `minispec/model/gpt2.py`.
 
 # %%
+import sys
 import time
 
+import minispec
 import torch
+
+if (folder := f"{minispec.__path__[0]}/../notebooks") not in sys.path:
+    sys.path.append(folder)  # to run in any working directory
+
 from figures import axes, curves, titles
-from minispec import analysis, autoregressive
-from minispec.gpt2 import GPT, GPTConfig
-from minispec.randomness import Seeded
-from minispec.rollback import rollback
-from workbench import DRAFT, TARGET, decode, encode, milliseconds, n_parameters
+from minispec import GPT, GPTConfig, Request, Seeded, generate_alone
+from minispec.core.analysis import seconds_per_token, tokens_while_flat
+from workbench import DRAFT, TARGET, decode, encode, milliseconds
 
 # %% [markdown]
 # ## One token, one pass
@@ -37,7 +42,7 @@ from workbench import DRAFT, TARGET, decode, encode, milliseconds, n_parameters
 # %%
 prompt = encode("PORTIA:\nThe quality of mercy is not")
 began = time.perf_counter()
-text = autoregressive.generate(TARGET, prompt, 48, Seeded(1))
+text = generate_alone(TARGET, Request(prompt, max_new_tokens=48), Seeded(1))
 seconds = time.perf_counter() - began
 
 print(decode([*prompt.tolist(), *text.tokens]))
@@ -48,16 +53,19 @@ print(f"{1e3 * seconds / len(text.tokens):.1f} milliseconds a token")
 # %% [markdown]
 # ## What a pass must read
 #
-# A pass over one token multiplies every weight once: two operations for each (multiply,
-# add). It must also *read* every weight once, from memory that is much slower than the
+# A pass over one token uses every weight once, for two operations (multiply, add). It
+# must also *read* every weight once, from memory that is much slower than the
 # arithmetic. If reading is all that takes time, a token costs at least
 #
 # $$\text{seconds per token} = \frac{\text{weights} \times \text{bytes per weight}}
 # {\text{bytes per second}}$$
 #
-# 3.35 TB/s and 989 TFLOP/s (10^12 operations a second, in 16 bits) is what the data
-# sheet of NVIDIA's H100 (SXM) promises; 0.1 TB/s is an ordinary laptop. A model that
-# does not fit one device is spread over several, whose bandwidths add up.
+# The data sheet of NVIDIA's H100 (SXM) promises 3.35 TB/s and 989 TFLOP/s (10^12
+# operations a second, in 16 bits); an ordinary laptop reads 0.1 TB/s. A model that does
+# not fit one device is spread over several, whose bandwidths add up.
+#
+# **Predict, then run:** which takes longer for a 70 B model on the H100, reading the
+# weights or the arithmetic, and how many times as long?
 
 # %%
 H100 = {"bytes_per_second": 3.35e12, "flops_per_second": 989e12}
@@ -65,14 +73,14 @@ models = {
     "7 B, 16 bit": (7e9, 2),
     "70 B, 16 bit": (70e9, 2),
     "70 B, 4 bit": (70e9, 0.5),
-    "shipped target, 32 bit": (n_parameters(TARGET), 4),
-    "shipped draft, 32 bit": (n_parameters(DRAFT), 4),
+    "shipped target, 32 bit": (TARGET.n_parameters, 4),
+    "shipped draft, 32 bit": (DRAFT.n_parameters, 4),
 }
 print(f"{'':<24}{'weights':>12}{'reading them at':>29}{'arithmetic at':>17}")
 print(f"{'':<36}{'3.35 TB/s':>15}{'0.1 TB/s':>14}{'989 TFLOP/s':>17}")
 for name, (n_weights, size) in models.items():
     on_gpu, on_laptop = [
-        1e3 * analysis.seconds_per_token(n_weights, size, bandwidth)
+        1e3 * seconds_per_token(n_weights, size, bandwidth)
         for bandwidth in (H100["bytes_per_second"], 0.1e12)
     ]
     arithmetic = 1e3 * 2 * n_weights / H100["flops_per_second"]
@@ -92,10 +100,10 @@ for name, (n_weights, size) in models.items():
 # $$T = \frac{\text{bytes per weight} \times \text{operations per second}}
 # {2 \times \text{bytes per second}}$$
 #
-# whatever the model's size. Up to there more tokens in a pass are nearly free.
+# whatever the model's size. Up to there, more tokens in a pass are nearly free.
 
 # %%
-free = analysis.tokens_while_flat(2, **H100)
+free = tokens_while_flat(2, **H100)
 print(f"a pass on the GPU of the data sheet may hold about {free:.0f} tokens")
 
 numbers = torch.ones(2**26)  # 268 MB, more than any cache of the processor holds
@@ -107,7 +115,7 @@ here = {
     "bytes_per_second": 4 * len(numbers) / (times["read"] / 1e3),
     "flops_per_second": 2 * 1024**3 / (times["multiply"] / 1e3),
 }
-free_here = analysis.tokens_while_flat(4, **here)
+free_here = tokens_while_flat(4, **here)
 print(
     f"this machine reads {here['bytes_per_second'] / 1e9:.0f} GB/s and does "
     f"{here['flops_per_second'] / 1e9:.0f} billion operations a second: "
@@ -116,7 +124,7 @@ print(
 
 # %%
 lengths = [2**i for i in range(13)]
-reading = 1e3 * analysis.seconds_per_token(70e9, 2, H100["bytes_per_second"])
+reading = 1e3 * seconds_per_token(70e9, 2, H100["bytes_per_second"])
 computing = [1e3 * 2 * 70e9 * T / H100["flops_per_second"] for T in lengths]
 [ax] = axes(width=5.5)
 curves(
@@ -131,44 +139,37 @@ ax.set(xscale="log", yscale="log")
 titles(ax, "tokens", "time (ms)", "70 B weights, 16 bit, 3.35 TB/s, 989 TFLOP/s")
 
 # %% [markdown]
-# **Figure 1.1.** The memory-bound model of one pass, both axes logarithmic. The pass is
-# flat as long as reading the weights takes longer than the arithmetic; the bend is
+# **Figure 1.1.** The memory-bound model of one pass, both axes logarithmic. The curve
+# is flat as long as reading the weights takes longer than the arithmetic; it bends
 # where they are equal. (Reading and arithmetic go on at the same time, so a pass takes
-# the longer of the two.) Speculative decoding lives on the flat part. Serving many
-# users at once fills the same flat part with *their* tokens, so the more users share a
-# pass, the less is left to speculate with. (A model of the weights alone: reading the
-# caches, one for each user, is left out.)
+# the longer of the two.) Speculative decoding lives on the flat part. A server with
+# many users fills the same flat part with *their* tokens, so the more users share a
+# pass, the less is left to speculate with. (This is a model of the weights alone;
+# notebook 5 adds what each user's text takes.)
 #
 # ## The same, measured
 #
-# Now the real thing: passes of the shipped pair over 1, 2, 4, 8 and 16 new tokens,
-# behind 128 tokens that are already in the cache (the next notebook is about the
-# cache). After each pass the cache is set back to those 128, so that every pass starts
-# from the same place. `milliseconds` measures all works by turns, many times, and takes
-# each one's median.
+# Now the real thing: passes of the shipped pair over 1, 2, 4, 8 and 16 tokens.
+# `milliseconds` measures all works by turns, many times, and takes each one's median.
+#
+# **Predict, then run:** how many times as long as a pass over one token will a pass
+# over eight take here?
 
 # %%
-some = torch.arange(128 + 16)[None] % TARGET.config.vocab_size
+ids = encode("When shall we three meet again, in thunder, lightning, or in rain?")
 widths = [1, 2, 4, 8, 16]
 
 
 def passes(model: GPT) -> dict[int, float]:
-    """Milliseconds of a pass over so many new tokens, head included."""
-    cache = model.new_cache()
-    model.trunk(some[:, :128], cache)
-
-    def one_pass(T: int) -> None:
-        model(some[:, 128 : 128 + T], cache)
-        rollback(cache, 128)
-
-    works = {str(T): lambda T=T: one_pass(T) for T in widths}
+    """Milliseconds of a pass over so many tokens, head included."""
+    works = {str(T): lambda T=T: model(ids[None, :T]) for T in widths}
     return {int(T): ms for T, ms in milliseconds(works, repeats=25).items()}
 
 
 by_target, by_draft = passes(TARGET), passes(DRAFT)
-print("new tokens   target (ms)   draft (ms)")
+print("tokens   target (ms)   draft (ms)")
 for T in widths:
-    print(f"{T:>10}{by_target[T]:>14.2f}{by_draft[T]:>13.2f}")
+    print(f"{T:>6}{by_target[T]:>14.2f}{by_draft[T]:>13.2f}")
 
 # %%
 left, right = axes(2)
@@ -178,7 +179,7 @@ curves(
     {"target": list(by_target.values()), "draft": list(by_draft.values())},
 )
 left.set(ylim=(0, None), xticks=widths)
-titles(left, "new tokens in the pass", "time of the pass (ms)")
+titles(left, "tokens in the pass", "time of the pass (ms)")
 curves(
     right,
     widths,
@@ -189,16 +190,15 @@ curves(
     },
 )
 right.set(ylim=(0, None), xticks=widths)
-titles(right, "new tokens in the pass", "time (passes over one token)")
+titles(right, "tokens in the pass", "time (passes over one token)")
 
 # %% [markdown]
 # **Figure 1.2.** Left: what a pass costs. Right: the same in units of a pass over one
-# token; the steep line is what decoding one by one costs, and the curves of the two
-# models lie close together. On a processor the flat part is not quite flat: one token
-# makes products of a matrix and a vector, several make products of two matrices, for
-# which the library has other routines. Nor does the curve bend at the number of tokens
-# computed above for this machine: on so small a model reading the weights is only a
-# part of the time, as the end of this notebook shows.
+# token; the steep line is the cost of decoding one by one. On a processor the flat part
+# is not quite flat: one token makes products of a matrix and a vector, several make
+# products of two matrices, for which the library has other routines. Nor does the curve
+# bend at the number of tokens computed above for this machine: for so small a model
+# reading the weights is only a part of the time, as the end of this notebook shows.
 
 # %%
 print(
@@ -229,12 +229,10 @@ for name, model, ms in [
     ("draft", DRAFT, by_draft[1]),
 ]:
     L, E = model.config.n_layer, model.config.n_embd
-    print(f"{name:<16}{L:>6}{E:>7}{n_parameters(model):>12,}{ms:>11.2f} ms")
+    print(f"{name:<16}{L:>6}{E:>7}{model.n_parameters:>12,}{ms:>11.2f} ms")
 
-smaller = n_parameters(TARGET) / n_parameters(DRAFT)
-read = 1e3 * analysis.seconds_per_token(
-    n_parameters(TARGET), 4, here["bytes_per_second"]
-)
+smaller = TARGET.n_parameters / DRAFT.n_parameters
+read = 1e3 * seconds_per_token(TARGET.n_parameters, 4, here["bytes_per_second"])
 print(
     f"\nthe draft has 1/{smaller:.0f} of the target's parameters "
     f"and takes 1/{by_target[1] / by_draft[1]:.0f} of its time"
@@ -246,13 +244,13 @@ print(
 
 # %% [markdown]
 # The deep and narrow model has less than a sixth of the draft's parameters and is
-# slower than it: at this size what makes a draft cheap is that it has few *layers*,
-# hence few operations to start. The ratio of times, not of parameters, is what decides
-# (notebook 5 calls it the cost ratio $c$), and it has to be measured. So has the time
-# itself: reading the weights is the part that no program can avoid, the formula a floor
-# and not a forecast, and the smaller the model, the more the rest counts. (What neither
-# reading nor starting explains is mostly the products themselves: a product of a matrix
-# and a vector reads these small matrices more slowly than a plain sum reads memory.)
+# slower: at this size a draft is cheap because it has few *layers*, hence few
+# operations to start. What decides is the ratio of times, not of parameters (notebook 5
+# calls it the cost ratio $c$), and it has to be measured. So has the time itself: no
+# program can avoid reading the weights, so the formula is a lower bound and not a
+# prediction, and the smaller the model, the more the rest counts. (What neither reading
+# nor starting explains is mostly the products themselves: a product of a matrix and a
+# vector reads these small matrices more slowly than a plain sum reads memory.)
 #
 # ## Questions
 #
@@ -267,8 +265,8 @@ print(
 #
 # 1. The time halves, and so does the number: there is less waiting to fill.
 # 2. Both fall to a quarter, as long as the arithmetic is still done in 16 bits.
-# 3. The pass is flat up to about 300 tokens, and one each is already 200: speculating
-#    even one token for everybody would leave the flat part.
+# 3. The pass is flat up to about 300 tokens, and one each is already 200: a single
+#    drafted token for everybody would leave the flat part.
 #
 # </details>
 #

@@ -11,19 +11,31 @@
 # Read beside it: `minispec/drafters/ngram.py`.
 
 # %%
+import sys
 from statistics import median
 
+import minispec
 import torch
-from figures import axes, bars, titles
-from minispec import autoregressive, speculative
-from minispec.draft import ModelDrafter, Proposal
-from minispec.drafters.ngram import NgramDrafter, copy_continuation
-from minispec.exactness import enumerate_law, largest_difference
-from minispec.randomness import Seeded
-from minispec.sampling import Sampling
-from workbench import DRAFT, TARGET, TOKENIZER, decode, encode, in_type, words
 
-from timing import interleave
+if (folder := f"{minispec.__path__[0]}/../notebooks") not in sys.path:
+    sys.path.append(folder)  # to run in any working directory
+
+from figures import axes, bars, titles
+from minispec import (
+    Generation,
+    ModelDrafter,
+    NgramDrafter,
+    Proposal,
+    Request,
+    Sampling,
+    Seeded,
+    generate,
+    generate_alone,
+)
+from minispec.core.draft import Drafter
+from minispec.drafters.ngram import copy_continuation
+from minispec.exactness import enumerate_outputs, largest_difference
+from workbench import DRAFT, TARGET, TOKENIZER, by_turns, decode, encode, in_type, words
 
 # %% [markdown]
 # ## Look back, and copy
@@ -45,7 +57,7 @@ print("and where nothing occurred before:", nothing.tolist())
 
 # %% [markdown]
 # No model runs, so drafting costs next to nothing: the cost ratio c of notebook 5 is
-# almost 0. Nothing matches in a text that never repeats; then K, the number of drafts,
+# almost 0. In a text that never repeats nothing matches; then K, the number of drafts,
 # is 0 and the round is a plain step of the target.
 #
 # ## Two kinds of text
@@ -53,8 +65,11 @@ print("and where nothing occurred before:", nothing.tolist())
 # How often is the copy right? That needs no target at all: walk through a text and
 # compare each guess with what really comes next. Four texts: the witches' song from
 # *Macbeth*, which repeats itself; Portia's speech from *The Merchant of Venice*, which
-# hardly does (both plays were kept from the training); a few lines of a program; and
-# the beginning of the speech, quoted a second time.
+# hardly does (neither play was used in training); a few lines of a program; and the
+# beginning of the speech, quoted a second time.
+#
+# **Predict, then run:** in which of the four are most copies right, and in which
+# fewest?
 
 # %%
 SONG = """ALL:
@@ -148,43 +163,44 @@ for name, text in TEXTS.items():
     print(f"{name:<15}{shown}")
 
 # %% [markdown]
-# Demanding longer matches makes guesses rarer, and better where the text does quote
-# itself. Which is worth more depends on what a wrong guess costs, that is on $v$: where
-# verification is flat, nothing.
+# If longer matches are required, guesses get rarer, and better where the text does
+# quote itself. Which is worth more depends on the cost of a wrong guess, that is on the
+# cost of a wider pass: where passes are flat, a wrong guess costs nothing.
 #
 # ## Half-truth: "prompt lookup is for greedy decoding only"
 #
 # The guess was not drawn from anything; it is certain. Its distribution is therefore
-# one-hot, the ratio is target / 1, and the token is kept with just the probability that
-# the target gives it. Enumerated on the shipped target (float64, three tokens, each
-# from the two most likely), with a prompt whose continuation can be copied:
+# one-hot, the ratio is target / 1, and the token is accepted with just the probability
+# that the target gives it. Enumerated on the shipped target (float64, three tokens,
+# each from the two most likely), with a prompt whose continuation can be copied:
 
 # %%
 target = in_type(TARGET, torch.float64)
 prompt = encode("the king of France and the king of")
 two = Sampling(top_k=2)
+request = Request(prompt, 3, two, gamma=2)
 
 
 def with_copies(randomness):
     """Three tokens, drafted by prompt lookup."""
     drafter = NgramDrafter(TOKENIZER.vocab_size)
-    return speculative.generate(target, drafter, prompt, 2, 3, randomness, two).tokens
+    return generate(target, drafter, request, randomness).tokens
 
 
 def alone(randomness):
     """Three tokens by the target alone."""
-    return autoregressive.generate(target, prompt, 3, randomness, two).tokens
+    return generate_alone(target, request, randomness).tokens
 
 
-expected, found = enumerate_law(alone), enumerate_law(with_copies)
-difference = largest_difference(found.law, expected.law)
-print(f"{len(expected.law)} texts, {found.n_branches} branches")
+expected, found = enumerate_outputs(alone), enumerate_outputs(with_copies)
+difference = largest_difference(found.distribution, expected.distribution)
+print(f"{len(expected.distribution)} texts, {found.n_branches} branches")
 print(f"largest difference: {difference:.1e}")
 assert difference < 1e-12
 guess = NgramDrafter(TOKENIZER.vocab_size).propose(prompt, 2, Seeded(0)).tokens
-kept = sum(chance for text, chance in found.law.items() if text[0] == guess[0])
-print(f"drafted: {words(guess)}; the first of them comes out with chance {kept:.2f}")
-assert 0 < kept < 1
+accepted = sum(p for text, p in found.distribution.items() if text[0] == guess[0])
+print(f"drafted: {words(guess)}; the first comes out with probability {accepted:.2f}")
+assert 0 < accepted < 1
 
 # %% [markdown]
 # ## Drafters compared
@@ -192,53 +208,48 @@ assert 0 < kept < 1
 # The same prompts, continued by the target alone, with the draft model, and with prompt
 # lookup; greedily, and at temperature 1. Each prompt is one of the texts above with
 # some of its end cut off.
+#
+# **Predict, then run:** which drafter loses more when the temperature rises from 0 to
+# 1?
 
 # %%
-GAMMA, N_TOKENS = 4, 64
+GAMMA, N_TOKENS, REPEATS = 4, 64, 3
 prompts = {
     "speech": encode(SPEECH)[:120],
     "song": encode(SONG)[:-16],
     "quoted twice": encode(QUOTED)[:-60],
 }
-
-
-def drafter_of(kind: str, sampling: Sampling):
-    if kind == "draft model":
-        return ModelDrafter(DRAFT, sampling)
-    return NgramDrafter(TOKENIZER.vocab_size)
+KINDS = ["target alone", "draft model", "prompt lookup"]
 
 
 def work(kind: str, prompt: torch.Tensor, sampling: Sampling):
-    """One continuation, for `interleave`."""
+    """One continuation, for `by_turns`."""
+    request = Request(prompt, N_TOKENS, sampling, GAMMA)
 
-    def run(repeat: int):
-        chance = Seeded(repeat)
+    def run(seed: int) -> Generation:
         if kind == "target alone":
-            return autoregressive.generate(TARGET, prompt, N_TOKENS, chance, sampling)
-        drafter = drafter_of(kind, sampling)
-        return speculative.generate(
-            TARGET, drafter, prompt, GAMMA, N_TOKENS, chance, sampling
-        )
+            return generate_alone(TARGET, request, Seeded(seed))
+        if kind == "draft model":
+            return generate(
+                TARGET, ModelDrafter(DRAFT, sampling), request, Seeded(seed)
+            )
+        lookup = NgramDrafter(TOKENIZER.vocab_size)
+        return generate(TARGET, lookup, request, Seeded(seed))
 
     return run
 
 
-KINDS = ["target alone", "draft model", "prompt lookup"]
 per_pass, speedup = {}, {}
 for temperature in (0.0, 1.0):
     for name, prompt in prompts.items():
-        sampling = Sampling(temperature)
-        seconds, passes = {kind: [] for kind in KINDS}, dict.fromkeys(KINDS, 0)
-        works = {kind: work(kind, prompt, sampling) for kind in KINDS}
-        for warm_up in works.values():
-            warm_up(0)
-        for sample in interleave(works, repeats=3):
-            seconds[sample.name].append(sample.seconds)
-            passes[sample.name] += sample.result.target_forwards
-        for kind in KINDS:
+        works = {kind: work(kind, prompt, Sampling(temperature)) for kind in KINDS}
+        runs = by_turns(works, REPEATS)
+        for kind, timed in runs.items():
             key = temperature, name, kind
-            per_pass[key] = 3 * N_TOKENS / passes[kind]
-            speedup[key] = median(seconds["target alone"]) / median(seconds[kind])
+            passes = sum(one.result.target_forwards for one in timed)
+            per_pass[key] = REPEATS * N_TOKENS / passes
+            both = zip(runs["target alone"], timed)
+            speedup[key] = median(one.seconds / two.seconds for one, two in both)
 
 print(f"{'':<30}{'tokens per pass':>20}{'speed-up':>12}")
 for (temperature, name, kind), tokens in per_pass.items():
@@ -262,13 +273,13 @@ panels[1].get_legend().remove()
 
 # %% [markdown]
 # **Figure 6.2.** Tokens per pass of the target, gamma 4 (at most 5). Prompt lookup
-# depends on the temperature far more than the draft model does, and at temperature 1 it
-# is a loss here: the copies are free, but the wider passes are not. Which prompt it was
-# matters less than figure 6.1 promises: this small target does not go on quoting, and a
-# copy is right only where the target repeats what is there. Greedy texts of a small
-# model, however, like to fall into loops, and a loop is the best thing to copy from.
-# That is a weakness of the text and not a merit of the drafter, so look at what was
-# written before trusting such a number:
+# depends on the temperature far more than the draft model does: at temperature 1 it
+# brings little, and the copies are free but the wider passes are not. Which prompt it
+# was matters less than figure 6.1 promises: this small target does not go on quoting,
+# and a copy is right only where the target repeats what is there. Greedy texts of a
+# small model, however, like to fall into loops, and a loop is the best thing to copy
+# from. That is a weakness of the text and not a merit of the drafter, so look at what
+# was written before you trust such a number:
 
 # %%
 greedy = work("prompt lookup", prompts["speech"], Sampling(0.0))(0)
@@ -277,17 +288,22 @@ print(decode(greedy.tokens))
 # %% [markdown]
 # ## A drafter of your own
 #
-# Anything with `propose` and `rollback` is a drafter, and as long as the rows that it
-# reports are those it drew from (notebook 4) it cannot make the text wrong. Here is one
-# in a few lines: the draft model where nothing long matches, otherwise a copy.
+# A class with a method `propose` is a drafter, and as long as the rows that it reports
+# are those it drew from (notebook 4) it cannot make the text wrong. `begin` and
+# `rollback` are for drafters that keep something: the base class does nothing there.
+# Here is one in a few lines: the draft model where nothing long matches, otherwise a
+# copy.
 
 
 # %%
-class CopyElseModel:
+class CopyElseModel(Drafter):
     """Copies where at least three tokens match; otherwise asks the draft model."""
 
     def __init__(self, sampling: Sampling) -> None:
         self.model = ModelDrafter(DRAFT, sampling)
+
+    def begin(self, cache):
+        self.model.begin(cache)
 
     def propose(self, prefix, gamma, randomness):
         copied = copy_continuation(prefix, gamma, longest=6, shortest=3)
@@ -300,10 +316,8 @@ class CopyElseModel:
 
 
 for name, prompt in prompts.items():
-    sampling = Sampling(0.0)
-    mixed = speculative.generate(
-        TARGET, CopyElseModel(sampling), prompt, GAMMA, N_TOKENS, Seeded(0), sampling
-    )
+    request = Request(prompt, N_TOKENS, Sampling(0.0), GAMMA)
+    mixed = generate(TARGET, CopyElseModel(request.sampling), request, Seeded(0))
     print(
         f"{name:<13} {mixed.tokens_per_target_forward:.2f} tokens per pass "
         f"(model {per_pass[0.0, name, 'draft model']:.2f}, "
@@ -316,7 +330,7 @@ for name, prompt in prompts.items():
 # 1. For which uses would you try prompt lookup first: translating, editing a program,
 #    answering questions about a document that is in the prompt, telling a story?
 # 2. At temperature 1 the target gives the copied token probability 0.4. How often is it
-#    kept? How often would a draft *drawn* from the target's own row be kept?
+#    accepted? How often would a draft *drawn* from the target's own row be accepted?
 # 3. Why does `CopyElseModel` need no code for the rounds in which its model did not
 #    run?
 #
@@ -324,8 +338,8 @@ for name, prompt in prompts.items():
 #
 # 1. Editing and answering from a document: the output repeats the prompt. Translating
 #    and telling repeat little.
-# 2. With chance 0.4. A draw from the target's own row would always be kept: a one-hot
-#    guess pays for being certain.
+# 2. With probability 0.4. A draw from the target's own row would always be accepted: a
+#    one-hot guess pays for being certain.
 # 3. Each model is fed `prefix[cache.length:]`, however much that is. After some rounds
 #    of copying it is simply more.
 #

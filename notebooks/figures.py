@@ -1,6 +1,6 @@
-"""How the notebooks draw: in greys, told apart by marker, dash and hatching.
+"""How the notebooks draw: every colour also differs in lightness, marker or hatching.
 
-Nothing relies on colour, so every figure survives a black-and-white printer.
+So figures survive a grey printer, and readers who see fewer colours.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ plt.rcParams.update(
     }
 )
 
-# One style per curve: dash, marker, grey.
-LINES = [("-", "o", "0.0"), ("--", "s", "0.35"), ("-.", "^", "0.5"), (":", "D", "0.6")]
-# One style per group of bars: grey, hatching.
-BARS = [("0.25", ""), ("0.8", "///"), ("1.0", ""), ("0.6", "...")]
+# From dark to light; blue and orange look different to (almost) everybody.
+COLOURS = ["#000000", "#005a9c", "#e8702a", "#f2b701"]
+# One style per curve: dash, marker, colour.
+LINES = list(zip(["-", "--", "-.", ":"], "os^D", COLOURS))
+# One style per group of bars: colour, hatching.
+BARS = [("#005a9c", ""), ("#f2b701", "///"), ("#e8702a", "..."), ("#ffffff", "")]
 
-# What a slot of a cache holds -> grey, hatching, colour of its text.
+# What a slot of a cache holds -> colour, hatching, colour of its text.
 SLOTS = {
-    "held": ("0.75", "", "black"),
-    "drafted": ("1.0", "////", "black"),
-    "stale": ("1.0", "", "0.45"),
-    "free": ("1.0", "", "black"),
+    "held": ("#c5d5e5", "", "black"),
+    "drafted": ("#fde3a0", "////", "black"),
+    "stale": ("#ffffff", "", "0.45"),
+    "free": ("#ffffff", "", "black"),
 }
 
 
@@ -55,10 +57,10 @@ def titles(ax: Axes, x: str, y: str, above: str = "") -> None:
 
 
 def curves(ax: Axes, x: Sequence[float], ys: Mapping[str, Sequence[float]]) -> None:
-    """One curve for each name; up to four look different without colour."""
-    for (name, y), (dash, marker, grey) in zip(ys.items(), LINES):
+    """One curve for each name, up to four."""
+    for (name, y), (dash, marker, colour) in zip(ys.items(), LINES):
         ax.plot(
-            x, y, linestyle=dash, marker=marker, color=grey, markersize=4, label=name
+            x, y, linestyle=dash, marker=marker, color=colour, markersize=4, label=name
         )
     ax.legend()
 
@@ -68,10 +70,10 @@ def bars(
 ) -> None:
     """Groups of bars: for each name on the axis one bar of each kind."""
     width = 0.8 / len(heights)
-    for i, ((kind, values), (grey, hatch)) in enumerate(zip(heights.items(), BARS)):
+    for i, ((kind, values), (colour, hatch)) in enumerate(zip(heights.items(), BARS)):
         at = [x + (i + 0.5) * width - 0.4 for x in range(len(names))]
         ax.bar(
-            at, values, width, color=grey, hatch=hatch, edgecolor="black", label=kind
+            at, values, width, color=colour, hatch=hatch, edgecolor="black", label=kind
         )
     ax.set_xticks(range(len(names)), names)
     ax.grid(axis="x", visible=False)
@@ -80,12 +82,12 @@ def bars(
 
 def one_slot(ax: Axes, x: float, y: float, text: str, kind: str) -> None:
     """A box with its token; hatching is paler than outlines, to keep the text clear."""
-    grey, hatch, ink = SLOTS[kind]
+    colour, hatch, ink = SLOTS[kind]
     place = {"x": x, "height": 0.7, "width": 0.94, "bottom": y - 0.35}
-    ax.bar(**place, color=grey, hatch=hatch, edgecolor="0.75", linewidth=0)
+    ax.bar(**place, color=colour, hatch=hatch, edgecolor="0.7", linewidth=0)
     dash = ":" if kind == "stale" else "-"
     ax.bar(**place, fill=False, edgecolor="0.4", linestyle=dash)
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    paper = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
     ax.text(
         x, y, text, ha="center", va="center", color=ink, fontsize=8.5,
         bbox=paper if hatch and text else None,
@@ -108,3 +110,25 @@ def slots(rows: Mapping[str, Sequence[tuple[str, str]]], width: float = 7.2) -> 
     ax.grid(visible=False)
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.tick_params(length=0)
+
+
+def tree(ax: Axes, branches: Mapping[tuple[str, ...], str]) -> None:
+    """A tree whose branches are the answers on the way to a leaf, and the leaf's text.
+
+    Branches with the same first answers share that part of the way.
+    """
+    leaves = {branch: row for row, branch in enumerate(branches)}
+
+    def height(start: tuple[str, ...]) -> float:
+        below = [y for branch, y in leaves.items() if branch[: len(start)] == start]
+        return sum(below) / len(below)
+
+    nodes = {branch[:i] for branch in branches for i in range(1, len(branch) + 1)}
+    for node in sorted(nodes):
+        x, y, y_before = len(node), height(node), height(node[:-1])
+        ax.plot([x - 1, x - 0.75, x], [y_before, y, y], color=COLOURS[1])
+        ax.text(x - 0.72, y - 0.1, node[-1], fontsize=8)
+    for branch, text in branches.items():
+        ax.text(len(branch) + 0.05, leaves[branch], text, va="center", fontsize=8.5)
+    ax.invert_yaxis()
+    ax.set_axis_off()

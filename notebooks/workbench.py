@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import copy
 import statistics
-import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from minispec import GPT, load_pair
 from minispec.commands.threads import settle_threads
-from minispec.gpt2 import GPT
-from minispec.pair import SHIPPED, load_pair
-from minispec.trace import quoted
-
-HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "scripts"))  # benchmark_costs.py and timing.py
-
-from timing import interleave  # noqa: E402
+from minispec.files.pair import SHIPPED
+from minispec.show.terminal import quoted
 
 torch.set_grad_enabled(False)
 
 PAIR = load_pair(SHIPPED / "target", SHIPPED / "draft")
 TARGET, TOKENIZER = PAIR.target, PAIR.tokenizer
-settle_threads(TARGET)
 assert PAIR.draft is not None
 DRAFT: GPT = PAIR.draft
+settle_threads(TARGET)
 
 
 def passages() -> list[str]:
     """Beginnings of speeches from three plays that neither model was trained on."""
-    text = (HERE / "passages.txt").read_text(encoding="utf-8")
-    return text.strip().split("\n\n")
+    path = Path(__file__).with_name("passages.txt")
+    return path.read_text(encoding="utf-8").strip().split("\n\n")
 
 
 def encode(text: str) -> Tensor:  # -> [n]
@@ -54,25 +50,42 @@ def in_type(model: GPT, dtype: torch.dtype) -> GPT:
     return copy.deepcopy(model).to(dtype)
 
 
-def n_parameters(model: GPT) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
+class Timed(NamedTuple):
+    """One run of some work."""
+
+    seconds: float
+    result: Any
+
+
+def by_turns(
+    works: Mapping[str, Callable[[int], object]], repeats: int
+) -> dict[str, list[Timed]]:
+    """Run every work once per repeat.
+
+    Whatever slows the machine for a while then slows all of them alike. A work gets the
+    number of its repeat, for example as a seed.
+    """
+    runs: dict[str, list[Timed]] = {name: [] for name in works}
+    for repeat in range(repeats):
+        for name, work in works.items():
+            began = time.perf_counter()
+            result = work(repeat)
+            runs[name].append(Timed(time.perf_counter() - began, result))
+    return runs
 
 
 def milliseconds(
     works: Mapping[str, Callable[[], object]], repeats: int = 15, calls: int = 4
 ) -> dict[str, float]:
     """Median time of one call of each, measured by turns after a warm-up."""
-
-    def many(work: Callable[[], object]) -> Callable[[int], None]:
-        def run(repeat: int) -> None:
-            for _ in range(calls):
-                work()
-
-        return run
-
     for work in works.values():
         work()
-    taken: dict[str, list[float]] = {name: [] for name in works}
-    for sample in interleave({k: many(w) for k, w in works.items()}, repeats):
-        taken[sample.name].append(1e3 * sample.seconds / calls)
-    return {name: statistics.median(times) for name, times in taken.items()}
+
+    def many(work: Callable[[], object]) -> Callable[[int], None]:
+        return lambda repeat: [work() for _ in range(calls)]
+
+    runs = by_turns({name: many(work) for name, work in works.items()}, repeats)
+    return {
+        name: 1e3 * statistics.median(one.seconds for one in timed) / calls
+        for name, timed in runs.items()
+    }

@@ -1,4 +1,4 @@
-"""What `benchmark.py` compares: ways to decode, all with one signature.
+"""What `benchmark.py` compares: ways to decode, with one signature, and their costs.
 
 Every method decodes exactly the number of tokens asked for: no EOS ends a text, so that
 all do the same work.
@@ -6,27 +6,34 @@ all do the same work.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from minispec import autoregressive, speculative
-from minispec.draft import Drafter, ModelDrafter
+from minispec.core.autoregressive import generate_alone
+from minispec.core.draft import Drafter, ModelDrafter
+from minispec.core.randomness import Seeded
+from minispec.core.rejection import reject
+from minispec.core.rollback import rollback
+from minispec.core.rounds import Round
+from minispec.core.sampling import Sampling
+from minispec.core.speculative import generate
+from minispec.core.text import Request
+from minispec.core.verify import verify
 from minispec.drafters.ngram import NgramDrafter
-from minispec.generation import Round
-from minispec.gpt2 import GPT
-from minispec.randomness import Seeded
-from minispec.sampling import Sampling
+from minispec.files.pair import Pair
+
+BASELINE, SPECULATIVE = "autoregressive", "speculative"
+PLAIN, ASSISTED = "transformers generate", "transformers assisted"
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """The new tokens, and the rounds if there were any."""
+class Decoded(NamedTuple):
+    """The new tokens, and the rounds if minispec made them."""
 
     tokens: tuple[int, ...]
     rounds: tuple[Round, ...] = ()
@@ -36,8 +43,7 @@ class Decoded:
 Decode = Callable[[Tensor, int, float, int], Decoded]
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """A way to decode, with the draft length it uses, if it has one."""
 
     kind: str
@@ -49,62 +55,68 @@ class Method:
         return self.kind if self.gamma is None else f"{self.kind}, gamma {self.gamma}"
 
 
-BASELINE = "autoregressive"
-SPECULATIVE = "speculative"
-PLAIN_TRANSFORMERS = "transformers generate"
-ASSISTED = "transformers assisted"
-ASSISTED_DEFAULTS = "transformers assisted, as it comes"
+class Sample(NamedTuple):
+    """One timed run."""
+
+    name: str
+    repeat: int
+    seconds: float
+    result: Any
+
+
+def interleave(
+    works: Mapping[str, Callable[[int], object]], repeats: int
+) -> Iterator[Sample]:
+    """Run each work once per repeat, `repeats` times; yield every run as it ends.
+
+    Whatever slows the machine for a while then slows all works alike, and ratios
+    within one repeat stay right. Each repeat starts with another work, so that none
+    is always first. A work is given the number of its repeat, e.g. as a seed. Warm up
+    before: the first call of anything is slow.
+    """
+    names = list(works)
+    for repeat in range(repeats):
+        start = repeat % len(names)
+        for name in names[start:] + names[:start]:
+            began = time.perf_counter()
+            result = works[name](repeat)
+            yield Sample(name, repeat, time.perf_counter() - began, result)
+
 
 # ------------------------------------------------------------------------- minispec
 
 
-def minispec_methods(target: GPT, draft: GPT, gammas: list[int]) -> list[Method]:
+def minispec_methods(pair: Pair, gammas: list[int]) -> list[Method]:
     """The target alone, the draft model at each gamma, prompt lookup at one."""
+    target = pair.target
 
-    def model_drafter(temperature: float) -> Drafter:
-        return ModelDrafter(draft, Sampling(temperature))
+    def alone(prompt: Tensor, n: int, temperature: float, seed: int) -> Decoded:
+        request = Request(prompt, n, Sampling(temperature))
+        return Decoded(generate_alone(target, request, Seeded(seed)).tokens)
 
-    def ngram_drafter(temperature: float) -> Drafter:
-        return NgramDrafter(target.config.vocab_size)
+    def drafting(make: Callable[[Pair, float], Drafter], gamma: int) -> Decode:
+        def decode(prompt: Tensor, n: int, temperature: float, seed: int) -> Decoded:
+            request = Request(prompt, n, Sampling(temperature), gamma)
+            done = generate(target, make(pair, temperature), request, Seeded(seed))
+            return Decoded(done.tokens, done.rounds)
+
+        return decode
 
     middle = gammas[len(gammas) // 2]
     return [
-        Method(BASELINE, None, baseline(target)),
-        *(Method(SPECULATIVE, g, drafting(target, model_drafter, g)) for g in gammas),
-        Method("n-gram", middle, drafting(target, ngram_drafter, middle)),
+        Method(BASELINE, None, alone),
+        *(Method(SPECULATIVE, gamma, drafting(drafter_of, gamma)) for gamma in gammas),
+        Method("n-gram", middle, drafting(lookup_in, middle)),
     ]
 
 
-def baseline(target: GPT) -> Decode:
-    """One token per forward pass."""
-
-    def decode(prompt: Tensor, n_tokens: int, temperature: float, seed: int) -> Decoded:
-        done = autoregressive.generate(
-            target, prompt, n_tokens, Seeded(seed), Sampling(temperature)
-        )
-        return Decoded(done.tokens)
-
-    return decode
+def drafter_of(pair: Pair, temperature: float) -> Drafter:
+    assert pair.draft is not None
+    return ModelDrafter(pair.draft, Sampling(temperature))
 
 
-def drafting(
-    target: GPT, make_drafter: Callable[[float], Drafter], gamma: int
-) -> Decode:
-    """Speculative decoding; the drafter is made for a temperature."""
-
-    def decode(prompt: Tensor, n_tokens: int, temperature: float, seed: int) -> Decoded:
-        done = speculative.generate(
-            target,
-            make_drafter(temperature),
-            prompt,
-            gamma,
-            n_tokens,
-            Seeded(seed),
-            Sampling(temperature),
-        )
-        return Decoded(done.tokens, done.rounds)
-
-    return decode
+def lookup_in(pair: Pair, temperature: float) -> Drafter:
+    return NgramDrafter(pair.target.config.vocab_size)
 
 
 # --------------------------------------------------------------------- transformers
@@ -113,8 +125,8 @@ def drafting(
 def transformers_methods(target: Path, draft: Path, gammas: list[int]) -> list[Method]:
     """The `generate` of transformers, plain and assisted; none if it is not installed.
 
-    Assisted: once as it comes, and once for each gamma with a constant draft length and
-    no confidence cut-off, the setting that does what minispec does.
+    Assisted with a constant draft length and no confidence cut-off, the setting that
+    does what minispec does.
     """
     try:
         import transformers
@@ -123,16 +135,8 @@ def transformers_methods(target: Path, draft: Path, gammas: list[int]) -> list[M
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     big, small = load_transformers(target), load_transformers(draft)
-    as_it_comes = small.generation_config
-    return [
-        Method(PLAIN_TRANSFORMERS, None, transformers_decode(big)),
-        Method(ASSISTED_DEFAULTS, None, transformers_decode(big, small, as_it_comes)),
-        *(
-            Method(ASSISTED, g, transformers_decode(big, small, settings))
-            for g in gammas
-            for settings in [constant_length(small, g)]
-        ),
-    ]
+    assisted = (Method(ASSISTED, g, transformers_decode(big, small, g)) for g in gammas)
+    return [Method(PLAIN, None, transformers_decode(big)), *assisted]
 
 
 def load_transformers(folder: Path) -> Any:
@@ -145,33 +149,77 @@ def load_transformers(folder: Path) -> Any:
     return model
 
 
-def constant_length(draft: Any, gamma: int) -> Any:
-    """The draft's generation settings with exactly `gamma` tokens every round."""
-    settings = copy.deepcopy(draft.generation_config)
-    settings.num_assistant_tokens = gamma
-    settings.num_assistant_tokens_schedule = "constant"
-    settings.assistant_confidence_threshold = 0.0
-    return settings
-
-
-def transformers_decode(target: Any, draft: Any = None, settings: Any = None) -> Decode:
-    """`target.generate`, assisted by `draft` under its `settings` if there is one."""
+def transformers_decode(target: Any, draft: Any = None, gamma: int = 0) -> Decode:
+    """`target.generate`, assisted by `draft` at a constant `gamma` if there is one."""
 
     @torch.inference_mode()
-    def decode(prompt: Tensor, n_tokens: int, temperature: float, seed: int) -> Decoded:
+    def decode(prompt: Tensor, n: int, temperature: float, seed: int) -> Decoded:
         torch.manual_seed(seed)  # transformers draws from the global generator
-        chance: dict[str, Any] = {"do_sample": temperature > 0}
+        options: dict[str, Any] = {"do_sample": temperature > 0}
         if temperature > 0:  # its own default would be top_k=50
-            chance.update(temperature=temperature, top_k=0, top_p=1.0)
+            options.update(temperature=temperature, top_k=0, top_p=1.0)
         if draft is not None:
-            draft.generation_config = settings
-            chance.update(assistant_model=draft)
+            options.update(assistant_model=draft)
+            draft.generation_config.num_assistant_tokens = gamma
+            draft.generation_config.num_assistant_tokens_schedule = "constant"
+            draft.generation_config.assistant_confidence_threshold = 0.0
+        mask = torch.ones_like(prompt[None])
         ids = target.generate(
-            prompt[None],
-            attention_mask=torch.ones_like(prompt[None]),
-            max_new_tokens=n_tokens,
-            **chance,
+            prompt[None], attention_mask=mask, max_new_tokens=n, **options
         )
         return Decoded(tuple(ids[0, len(prompt) :].tolist()))
 
     return decode
+
+
+# ---------------------------------------------------------------------------- costs
+
+
+class Costs(NamedTuple):
+    """Median seconds over a cache of `context` tokens."""
+
+    context: int
+    draft_step: float  # one drafted token
+    verify: dict[int, float]  # by K: verify and reject K drafts; 0 is a plain step
+
+
+def measure_costs(
+    pair: Pair, prefix: Tensor, lengths: list[int], temperature: float, repeats: int
+) -> Costs:  # prefix [n]
+    """Time four calls of each part per repeat, interleaved; medians over the repeats.
+
+    Each part leaves its cache as it found it: all of the prefix but the last token.
+    """
+    target, held, longest = pair.target, len(prefix) - 1, max(lengths)
+    cache, randomness = target.new_cache(len(prefix) + longest), Seeded(1)
+    sampling, drafter = Sampling(temperature), drafter_of(pair, temperature)
+    drafter.begin(cache)
+
+    def draft_steps(repeat: int) -> Any:
+        for _ in range(4):
+            proposal = drafter.propose(prefix, longest, randomness)
+            drafter.rollback(held)
+        return proposal
+
+    ready = draft_steps(0)
+
+    def round_of(K: int) -> Callable[[int], None]:
+        tokens, rows = ready.tokens[:K], ready.draft_probs[:K]
+
+        def run(repeat: int) -> None:
+            for _ in range(4):
+                target_probs = verify(target, cache, prefix, tokens, sampling)
+                reject(tokens, rows, target_probs, randomness)
+                rollback(cache, held)
+
+        return run
+
+    rounds = {f"{K}": round_of(K) for K in {0, *lengths}}
+    taken: dict[str, list[float]] = {}
+    for work in rounds.values():
+        work(0)  # warm up, and fill the cache
+    for sample in interleave({"draft": draft_steps, **rounds}, repeats):
+        taken.setdefault(sample.name, []).append(sample.seconds / 4)
+    medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
+    step = medians.pop("draft") / longest
+    return Costs(len(prefix), step, {int(K): s for K, s in sorted(medians.items())})

@@ -1,91 +1,108 @@
-"""The tables and the JSON that `benchmark.py` writes."""
+"""From the runs that `benchmark.py` timed to medians, predictions and tables."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import os
+import platform
+import statistics
+from typing import Any
 
-from benchmark_costs import Costs
-from benchmark_figures import Results, Row, summary
-from timing import machine
+import torch
+from benchmark_methods import BASELINE, SPECULATIVE, Costs, Method, Sample
+
+from minispec.core import analysis
+from minispec.core.rounds import Generation
+
+COLUMNS = {
+    "tokens_per_s": "tokens/s",
+    "speedup": "speed-up",
+    "acceptance_rate": "alpha",
+    "tokens_per_round": "t/round",
+    "predicted": "predicted",
+    "predicted_by_rounds": "by rounds",
+}
+Row = dict[str, Any]
 
 
-def report(results: Results, rows: list[Row]) -> str:
+def row_of(method: Method, temperature: float, samples: list[Sample]) -> Row:
+    """One method's figures at one temperature: medians, and means over all rounds."""
+    mine = {s.repeat: s for s in samples if s.name == method.name}
+    base = {s.repeat: s for s in samples if s.name == BASELINE}
+    ratios = [base[r].seconds / mine[r].seconds for r in mine]
+    row: Row = {
+        "temperature": temperature,
+        "method": method.kind,
+        "gamma": method.gamma,
+        "tokens_per_s": statistics.median(map(rate_of, mine.values())),
+        "speedup": statistics.median(ratios),
+    }
+    if temperature == 0:
+        row["same_text"] = all(texts_of(base[r]) == texts_of(mine[r]) for r in mine)
+    decodes = [decoded for sample in mine.values() for decoded in sample.result]
+    whole = Generation(tuple(one for decoded in decodes for one in decoded.rounds))
+    if whole.rounds:
+        row["acceptance_rate"] = whole.acceptance_rate
+        row["acceptance_by_position"] = whole.acceptance_by_position
+        row["tokens_per_round"] = whole.tokens_per_target_forward
+        row["drafted_per_round"] = whole.drafted / len(whole.rounds)
+    return row
+
+
+def predict(row: Row, costs: Costs) -> None:
+    """Add the speed-ups that follow from the acceptance and the costs."""
+    alpha, gamma = row.get("acceptance_rate"), row["gamma"]
+    if row["method"] != SPECULATIVE or alpha is None:
+        return
+    c, v = costs.draft_step / costs.verify[0], costs.verify[gamma] / costs.verify[0]
+    row["predicted"] = analysis.expected_speedup(alpha, gamma, c, v)
+    row["predicted_by_rounds"] = analysis.round_speedup(
+        row["tokens_per_round"], row["drafted_per_round"], c, v
+    )
+
+
+def texts_of(sample: Sample) -> list[tuple[int, ...]]:
+    return [decoded.tokens for decoded in sample.result]
+
+
+def rate_of(sample: Sample) -> float:
+    """Tokens per second over all prompts."""
+    return sum(map(len, texts_of(sample))) / sample.seconds
+
+
+def report(costs: dict[float, Costs], rows: list[Row]) -> str:
     """All tables as text."""
-    parts = ["" if results.complete else "stopped early: partial figures"]
-    parts += [", ".join(f"{k} {v}" for k, v in machine().items())]
-    for temperature, costs in results.costs.items():
-        parts += ["", f"temperature {temperature:g}", *cost_lines(costs)]
-        here = [row for row in rows if row.temperature == temperature]
-        if here:
-            parts += ["", *speed_lines(here), "", *forecast_lines(here), ""]
-            figures = summary(rows, temperature).items()
-            parts += [f"  {name:<46} {value:.2f}" for name, value in figures]
-    return "\n".join(parts).strip()
+    parts = [", ".join(f"{k} {v}" for k, v in machine().items())]
+    for temperature, here in costs.items():
+        parts += ["", f"temperature {temperature:g}", *cost_lines(here), ""]
+        parts += [f"  {'':30}" + "".join(f"{head:>10}" for head in COLUMNS.values())]
+        parts += [line_of(row) for row in rows if row["temperature"] == temperature]
+    return "\n".join(parts)
 
 
 def cost_lines(costs: Costs) -> list[str]:
     """Milliseconds, and what that is in steps of the target."""
-    parts = {"target step": costs.step, "draft step": costs.draft_step}
-    parts |= {f"round without drafting, K = {K}": s for K, s in costs.verify.items()}
+    parts, step = {"draft step": costs.draft_step}, costs.verify[0]
+    parts |= {f"verify and reject K = {K}": s for K, s in costs.verify.items()}
     return [
-        f"  costs over a cache of {costs.context}           ms   target steps",
-        *(f"  {k:<32} {1e3 * s:7.3f}  {s / costs.step:7.3f}" for k, s in parts.items()),
+        f"  {f'costs over a cache of {costs.context}':30}        ms  target steps",
+        *(f"  {k:30}{1e3 * s:10.3f}{s / step:14.3f}" for k, s in parts.items()),
     ]
 
 
-def speed_lines(rows: list[Row]) -> list[str]:
-    """Tokens per second of every method."""
-    lines = [f"  {'':<32} {'gamma':>5} {'tokens/s':>9} {'times':>6}  text"]
-    words = {None: "", True: "the target's", False: "differs: rounding at a near tie"}
-    for row in rows:
-        lines.append(
-            f"  {row.method:<32} {row.gamma or '':>5} {row.tokens_per_s:9.1f} "
-            f"{number(row.speedup):>6}  {words[row.same_text]}".rstrip()
-        )
-    return lines
+def line_of(row: Row) -> str:
+    """How fast, how many times the target alone, and what was predicted."""
+    name = row["method"] + (f", gamma {row['gamma']}" if row["gamma"] else "")
+    cells = [f"{row[key]:.2f}" if row.get(key) else "" for key in COLUMNS]
+    odd = "" if row.get("same_text", True) else "  other text: rounding at a near tie"
+    return f"  {name:30}{''.join(f'{cell:>10}' for cell in cells)}".rstrip() + odd
 
 
-def forecast_lines(rows: list[Row]) -> list[str]:
-    """Measured speed-ups beside those foretold, for methods that make rounds."""
-    heads = ["alpha", "t/round", "measured", "predicted", "off", "by rounds"]
-    lines = [f"  {'':<16} {'gamma':>5} " + " ".join(f"{head:>9}" for head in heads)]
-    for row in rows:
-        if row.tokens_per_round is None:
-            continue
-        off = ""
-        if row.predicted and row.speedup:
-            off = f"{row.speedup / row.predicted - 1:+.0%}"
-        cells = [
-            number(row.acceptance_rate),
-            number(row.tokens_per_round),
-            number(row.speedup),
-            number(row.predicted),
-            off,
-            number(row.predicted_by_rounds),
-        ]
-        lines.append(
-            f"  {row.method:<16} {row.gamma or '':>5} "
-            + " ".join(f"{cell:>9}" for cell in cells)
-        )
-    return lines
-
-
-def number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def as_json(results: Results, rows: list[Row], setting: dict[str, object]) -> str:
-    """Everything the tables show and what they were made from."""
-    return json.dumps(
-        {
-            "complete": results.complete,
-            "machine": machine(),
-            "setting": setting,
-            "costs_s": {f"{t:g}": asdict(costs) for t, costs in results.costs.items()},
-            "methods": [asdict(row) for row in rows],
-            "summary": {f"{t:g}": summary(rows, t) for t in results.samples},
-        },
-        indent=2,
-        default=str,
-    )
+def machine() -> dict[str, str | int]:
+    """What the figures were measured on."""
+    return {
+        "machine": platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }

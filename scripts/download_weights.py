@@ -1,261 +1,143 @@
-"""Fetch GPT-2 checkpoints into weights/: `python scripts/download_weights.py gpt2`.
+#!/usr/bin/env python3
+"""Fetch GPT-2 checkpoints from the Hugging Face hub into weights/.
 
-    --list            the models known by name, pinned to a revision and to hashes
-    OWNER/NAME        any other GPT-2 of the hub, at whatever `main` is now
-    --base-url URL    a mirror with the hub's paths (OWNER/NAME/resolve/REVISION/FILE)
+Every file comes from one revision and must have the SHA-256 written in this script; it
+appears in weights/NAME only after it was checked. Stop with Ctrl-C whenever you like:
+complete files are kept, and the next run goes on with the others. The library shows the
+progress and resumes a download that was cut. pip install -e ".[download]" installs it.
 
-HF_TOKEN (for closed models) goes to huggingface.co alone; HTTPS_PROXY, HTTP_PROXY and
-NO_PROXY are honoured. Stop it with Ctrl-C whenever you like: run again, it goes on.
+  python scripts/download_weights.py --list
+  python scripts/download_weights.py distilgpt2 gpt2
+  minispec generate --target weights/gpt2 --draft weights/distilgpt2
+  python scripts/download_weights.py --dest /big/disk gpt2-xl
+  HF_ENDPOINT=https://a.mirror python scripts/download_weights.py gpt2
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import importlib.util
 import os
-import re
+import shutil
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
-from urllib.parse import quote
+from typing import NamedTuple
 
-from ending import ended
-from fetching import Silent, difference, fetch
-from hub import DownloadError, Hub, Missing
-from known_models import MODELS, VOCABULARY, Model
+from minispec.commands.ending import Parser, ended
 
-from minispec.cli import one_line
-
-try:
-    import fcntl
-except ImportError:  # Windows: two downloads at once are then the user's own affair
-    fcntl = None  # type: ignore[assignment]
-
-HUB = "https://huggingface.co"
-BASE_URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w.~%/-]*)?", re.A | re.I)
 DEST = Path(__file__).resolve().parents[1] / "weights"
 
 
-class Progress(Silent):
-    """One line that keeps changing on a terminal, a line now and then elsewhere."""
+class Model(NamedTuple):
+    """A repository at a revision. `files`: the SHA-256 of each, or how it begins."""
 
-    def __init__(self, name: str, stream: TextIO) -> None:
-        self.name, self.stream, self.live = name, stream, stream.isatty()
-        self.started = self.shown = time.monotonic()
-        self.first, self.done, self.total = 0, 0, None  # type: int, int, int | None
-
-    def begin(self, done: int, total: int | None) -> None:
-        self.first, self.done, self.total = done, done, total
-        self.started = time.monotonic()
-
-    def advance(self, n_bytes: int) -> None:
-        self.done += n_bytes
-        now = time.monotonic()
-        if now - self.shown > (0.2 if self.live else 10):
-            self.shown = now
-            self._show(self.line(now), end="\r" if self.live else "\n")
-
-    def note(self, text: str) -> None:
-        self._show(one_line(f"{self.name}: {text}"), end="\n")
-
-    def line(self, now: float) -> str:
-        """How much of how much, how fast, and how long it will take."""
-        rate = (self.done - self.first) / max(now - self.started, 1e-9)
-        text = f"{self.name}  {self.done / 1e6:,.1f}"
-        if self.total is None:
-            return f"{text} MB  {rate / 1e6:,.1f} MB/s"
-        left = (self.total - self.done) / max(rate, 1.0)
-        return (
-            f"{text} of {self.total / 1e6:,.1f} MB  {rate / 1e6:,.1f} MB/s  "
-            f"{left // 60:.0f}:{left % 60:02.0f} left"
-        )
-
-    def _show(self, text: str, end: str) -> None:
-        clear = "\r\x1b[K" if self.live else ""
-        print(f"{clear}{text}", end=end, file=self.stream, flush=True)
+    repo: str
+    revision: str
+    megabytes: int
+    files: dict[str, str]
 
 
-def download(model: Model, folder: Path, base_url: str, hub: Hub) -> None:
-    """All files of one model: what it needs to run, the weights last."""
-    folder.mkdir(parents=True, exist_ok=True)
+VOCABULARY = {
+    "vocab.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+    "merges.txt": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+}
+# Of the configs only the first half of each hash is published.
+PINNED = """
+distilbert/distilgpt2 2290a62682d06624634c1f46a6ad5be0f47f38aa 353
+  4ec5947c1d59fee6 e1ff18884359fe8beb795a5f414feb85a6ce3d929ad019c0d958c039d2b94a1b
+openai-community/gpt2 607a30d783dfa663caf39e06633721c8d4cfcd7e 548
+  0daed7749b4f02b8 248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707
+openai-community/gpt2-medium 6dcaa7a952f72f9298047fd5137cd6e4f05f41da 1520
+  ef1a44d889ad1a0a fc5a354a19255ad494f3d71549390baca1ccf61d1d822b9408971705c687c9cd
+openai-community/gpt2-large 32b71b12589c2f8d625668d2335a01cac3249519 3247
+  7fccdcfd66220553 5f47f3e12f91cd33b662ce7e433b6150ad5512b5884a2cee961b50e9c3bbebce
+openai-community/gpt2-xl 15ea56dee5df4983c59b2538573817e1667135e2 6432
+  be48115d52314bc2 0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a
+""".split()
+
+
+def pinned(repo: str, revision: str, size: str, config: str, weights: str) -> Model:
+    """A row of the table; the small files that load the model come last."""
+    files = {"model.safetensors": weights, **VOCABULARY, "config.json": config}
+    return Model(repo, revision, int(size), files)
+
+
+ALL_PINNED = (pinned(*PINNED[i : i + 5]) for i in range(0, len(PINNED), 5))
+MODELS = {model.repo.split("/")[1]: model for model in ALL_PINNED}
+
+
+def fetch(model: Model, name: str, folder: Path) -> None:
+    """One file by the library; ValueError for anything that goes wrong in it."""
+    from huggingface_hub import hf_hub_download
+
     try:
-        with alone_in(folder):
-            get = Getter(model, folder, base_url, hub)
-            get("config.json")
-            get_vocabulary(get)
-            get_weights(get)
-    finally:
-        with suppress(OSError):  # for it is not empty; an empty one passes for a model
-            folder.rmdir()
-
-
-class Getter:
-    """Fetches files of one model by their names."""
-
-    def __init__(self, model: Model, folder: Path, base_url: str, hub: Hub) -> None:
-        self.model, self.folder, self.hub = model, folder, hub
-        revision = quote(model.revision, safe="")
-        self.url = f"{base_url.rstrip('/')}/{model.repo}/resolve/{revision}"
-
-    def __call__(self, name: str) -> Path:
-        """The file, fetched unless a good one is there."""
-        path, pin = self.folder / name, self.model.pin(name)
-        progress = Progress(f"{self.folder.name}/{name}", sys.stderr)
-        if path.is_file():
-            problem = difference(path, pin, progress)
-            if not problem:
-                hint = "" if pin.sha256 else ", unchecked: delete it to fetch it anew"
-                progress.note(f"is there already{hint}")
-                return path
-            progress.note(f"{problem}: fetching it again")
-        fetch(f"{self.url}/{name}", path, self.hub, pin, progress)
-        progress.note(size_text(path.stat().st_size))
-        return path
-
-
-def size_text(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes:,} bytes"
-
-
-def get_vocabulary(get: Getter) -> None:
-    """Both files, where the repository has them."""
-    for name in VOCABULARY:
-        try:
-            get(name)
-        except Missing:
-            print(f"{get.model.repo} has no {name}: its tokenizer must come from "
-                  "elsewhere", file=sys.stderr)  # fmt: skip
-
-
-def get_weights(get: Getter) -> None:
-    """In the form the repository has them: one file, or shards, safetensors first."""
-    # Only now: torch takes seconds, which --list and Ctrl-C should not wait for.
-    from minispec.checkpoint.weight_files import INDEX, READERS, shard_map
-
-    for kind in READERS:
-        try:
-            get(kind)
-            return
-        except Missing:
-            pass
-        try:
-            index = get(f"{kind}{INDEX}")
-        except Missing:
-            continue
-        for shard in sorted(set(shard_map(index).values())):
-            get(shard)
-        return
-    raise Missing(f"{get.url} has no weights: none of {', '.join(READERS)}, no shards")
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; a second process waits, then finds the files there."""
-    if fcntl is None:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another process is filling {folder}: waiting", file=sys.stderr)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)  # which unlocks
-
-
-def resolve(name: str, revision: str | None) -> Model:
-    """The model that a name on the command line means."""
-    by_repo = {model.repo: model for model in MODELS.values()}
-    known = MODELS.get(name) or by_repo.get(name)
-    if known and revision in (None, known.revision):
-        return known
-    if not known and not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII):
-        raise DownloadError(
-            f"unknown model {name!r}: give one of {', '.join(MODELS)}, or OWNER/NAME"
+        hf_hub_download(
+            model.repo, name, revision=model.revision, local_dir=folder
         )
-    model = Model(known.repo if known else name, revision or "main")
-    print(
-        f"{name} at {model.revision} is not pinned: no hashes are known beforehand",
-        file=sys.stderr,
-    )
-    return model
+    except Exception as error:  # it raises its own, its client's and the system's
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"cannot fetch {model.repo}/{name}: {said[:300]}; run again to go on"
+        ) from error
 
 
-def listing() -> str:
-    """The models known by name, and how much there is to fetch.
+def download(model: Model, folder: Path) -> None:
+    """Fetch what is not yet in `folder`, check it, and only then move it there.
 
-    Where the size of one form of the weights is not published, that of the other is
-    shown: they hold the same tensors.
+    `config.json` comes last, since no folder is loadable without it.
     """
-    rows = []
-    for name, model in MODELS.items():
-        kinds = map(model.pin, ("model.safetensors", "pytorch_model.bin"))
-        size = next(pin.size for pin in kinds if pin.size)
-        repo = f"{model.repo} @ {model.revision[:12]}"
-        rows.append(f"{name:12} {size / 1e6:7,.0f} MB  {repo}")
-    return "\n".join(rows)
+    files, partial = model.files, folder.with_name(f".{folder.name}.partial")
+    wanted = [name for name in files if problem(folder / name, files[name])]
+    for name in wanted:
+        fetch(model, name, partial)
+        if wrong := problem(partial / name, files[name]):
+            (partial / name).unlink()
+            raise ValueError(f"{model.repo}/{name} {wrong}: not kept; run again")
+    for name in wanted:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.replace(partial / name, folder / name)
+    shutil.rmtree(partial, ignore_errors=True)
 
 
-def token_of_environment() -> str | None:
-    """HF_TOKEN, if it can be a token: errors further down would print a bad one."""
-    token = os.environ.get("HF_TOKEN", "").strip()
-    if not re.fullmatch(r"[!-~]*", token):
-        raise DownloadError("HF_TOKEN has characters that no token has: set it anew")
-    return token or None
-
-
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", metavar="MODEL")
-    parser.add_argument("--list", action="store_true", help="show the models and stop")
-    parser.add_argument("--dest", type=Path, default=DEST, help="instead of weights/")
-    parser.add_argument("--base-url", default=HUB, help=f"instead of {HUB}")
-    parser.add_argument("--revision", help="a branch, tag or commit")
-    options = parser.parse_args(arguments)
-    if not options.models and not options.list:
-        parser.error(f"give a model: one of {', '.join(MODELS)}, or OWNER/NAME")
-    if not BASE_URL.fullmatch(options.base_url):
-        parser.error(
-            f"--base-url must be https://HOST or https://HOST/PATH, got "
-            f"{options.base_url!r}"
-        )
-    return options
-
-
-def describe(error: Exception) -> str:
-    """The error in one line; a file that cannot be written is named."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return one_line(f"cannot use {error.filename}: {error.strerror}; give --dest")
-    return one_line(str(error))
+def problem(path: Path, sha256: str) -> str:
+    """What is wrong with a file; empty if it is there and has the hash."""
+    if not path.is_file():
+        return "is missing"
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    if digest.hexdigest().startswith(sha256):
+        return ""
+    return f"has SHA-256 {digest.hexdigest()[:16]}..., expected {sha256[:16]}..."
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0 if all is there; 1 and one line if not; 130 after Ctrl-C."""
-    options = parse(arguments)
+    """0 if all is there."""
+    parser = Parser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    parser.add_argument("--list", action="store_true", help="show the pinned models")
+    parser.add_argument("--dest", type=Path, default=DEST, help="instead of weights/")
+    options = parser.parse_args(arguments)
+    if not options.models and not options.list:
+        parser.error(f"give a model: one or more of {', '.join(MODELS)}")
     if options.list:
-        print(listing())
-        return 0
-    try:
-        hub = Hub(HUB, token_of_environment())
-        for name in options.models:
-            model = resolve(name, options.revision)
-            download(model, options.dest / name, options.base_url, hub)
-            print(f"{options.dest / name} is ready")
-    except BrokenPipeError:
-        raise  # for `ended`
-    except (DownloadError, ValueError, OSError) as error:  # CheckpointError among them
-        print(f"error: {describe(error)}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped; run again to go on from here", file=sys.stderr)
-        return 130
+        for name, model in MODELS.items():
+            where = f"{model.repo} @ {model.revision[:12]}"
+            print(f"{name:12} {model.megabytes:6,} MB  {where}")
+    if options.models and importlib.util.find_spec("huggingface_hub") is None:
+        raise ValueError("huggingface_hub is missing: pip install -e '.[download]'")
+    for name in options.models:
+        if name not in MODELS:
+            raise ValueError(
+                f"unknown model {name[:60]!r}: give one of {', '.join(MODELS)}; for "
+                "another, `hf download OWNER/NAME --local-dir weights/NAME`"
+            )
+        download(MODELS[name], options.dest / name)
+        print(f"{options.dest / name} is ready")
     return 0
 
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What loading a checkpoint costs: peak memory and time, beside reading its file.
 
     python scripts/measure_loading.py --shape gpt2-xl --dir /some/disk
@@ -5,20 +6,18 @@
 writes random float32 weights in the shape of a GPT-2 (6.2 GB for gpt2-xl), then
 
   load   a fresh process loads them and touches every weight; its peak resident memory
-         (VmHWM of /proc, so Linux alone) above that of the interpreter with torch, just
+         (VmHWM of /proc, so Linux only) above that of the interpreter with torch, just
          before, is given beside the weights' bytes
   read   a fresh process reads the file from its first byte to its last
 
-each `--repeats` times in turn. The file is removed afterwards. Both find it in the
-system's cache if that is large enough; `--drop-cache` asks the system to forget it
-before each measurement.
+each `--repeats` times in turn, and shows the medians. The file is removed afterwards.
+Both find it in the system's cache if that is large enough.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -27,10 +26,10 @@ import time
 from pathlib import Path
 
 import torch
-from ending import ended, positive, status_of
 
-from minispec import checkpoint
-from minispec.gpt2 import GPT, GPTConfig
+from minispec.commands.ending import Parser, at_least, ended
+from minispec.files import checkpoint
+from minispec.model.gpt2 import GPT, GPTConfig
 
 SHAPES = {
     "tiny": GPTConfig(4, 4, 256, vocab_size=5000),
@@ -55,33 +54,28 @@ def fill(model: GPT) -> GPT:
 
 def peak_memory() -> int:
     """The most memory that this process has had resident so far, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return 1024 * int(line.split()[1])
-    raise OSError("no VmHWM in /proc/self/status: this needs Linux")
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 @torch.no_grad()
-def measure_load(folder: Path) -> dict[str, float]:
+def load(folder: Path) -> dict[str, float]:
     """Load, then touch every weight; in a process of its own."""
-    warm_up = torch.ones(64, 64) @ torch.ones(64, 64)  # what torch allocates once
+    torch.ones(64, 64) @ torch.ones(64, 64)  # what torch allocates once
     before, start = peak_memory(), time.perf_counter()
     model = checkpoint.load(folder)
     loaded = time.perf_counter() - start
-    # A mapped page counts once it has been read: each weight must be.
-    total = sum(float(p.sum()) for p in model.parameters()) + float(warm_up[0, 0])
-    touched = time.perf_counter() - start
-    n_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
+    for parameter in model.parameters():
+        parameter.sum()  # a mapped page counts once it has been read
     return {
-        "weights_bytes": n_bytes,
-        "peak_bytes": peak_memory() - before,
         "load_s": loaded,
-        "load_and_touch_s": touched,
-        "checksum": total,
+        "load_and_touch_s": time.perf_counter() - start,
+        "weights_bytes": sum(p.numel() * p.element_size() for p in model.parameters()),
+        "peak_bytes": peak_memory() - before,
     }
 
 
-def measure_read(folder: Path) -> dict[str, float]:
+def read(folder: Path) -> dict[str, float]:
     """Read the file sequentially into one small buffer."""
     buffer, start = memoryview(bytearray(1 << 20)), time.perf_counter()
     with (folder / FILE).open("rb", buffering=0) as file:
@@ -90,79 +84,46 @@ def measure_read(folder: Path) -> dict[str, float]:
     return {"read_s": time.perf_counter() - start}
 
 
-def forget(path: Path) -> None:
-    """Ask the system to drop the file from its cache."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def in_fresh_process(job: str, folder: Path) -> dict[str, float]:
-    command = [sys.executable, __file__, "--job", job, "--dir", str(folder)]
-    paths = os.pathsep.join(sys.path)  # whatever lets this process import minispec
-    done = subprocess.run(
-        command,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    return json.loads(done.stdout)
-
-
-def measure(
-    folder: Path, shape: str, repeats: int, drop_cache: bool = False
-) -> dict[str, float]:
+def measure(folder: Path, shape: str, repeats: int) -> dict[str, float]:
     """Write the weights into `folder`, measure, and give the medians."""
     checkpoint.save(fill(GPT(SHAPES[shape])), folder)
     runs = []
     for _ in range(repeats):
         run: dict[str, float] = {}
         for job in ("load", "read"):
-            if drop_cache:
-                forget(folder / FILE)
-            run |= in_fresh_process(job, folder)
+            command = [sys.executable, __file__, "--job", job, "--dir", str(folder)]
+            run |= json.loads(subprocess.check_output(command, text=True))
         runs.append(run)
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
 def report(shape: str, found: dict[str, float]) -> str:
     weights, peak = found["weights_bytes"], found["peak_bytes"]
-    return (
-        f"{shape}: {weights / 1e9:.3f} GB of float32 weights\n"
-        f"peak above the interpreter  {peak / 1e9:.3f} GB, {peak / weights:.3f} x the "
-        "weights\n"
-        f"load                        {found['load_s']:.2f} s\n"
-        f"load and touch every weight {found['load_and_touch_s']:.2f} s\n"
-        f"plain sequential read       {found['read_s']:.2f} s"
-    )
+    return f"""\
+{shape}: {weights / 1e9:.3f} GB of float32 weights
+peak above the interpreter  {peak / 1e9:.3f} GB, {peak / weights:.3f} x the weights
+load                        {found['load_s']:.2f} s
+load and touch every weight {found['load_and_touch_s']:.2f} s
+plain sequential read       {found['read_s']:.2f} s"""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    """0 when measured, in a folder that goes away with the measurement."""
+    parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--shape", choices=SHAPES, default="gpt2")
     parser.add_argument("--dir", type=Path, help="where to put the temporary file")
-    parser.add_argument("--repeats", type=positive, default=3)
-    parser.add_argument("--drop-cache", action="store_true")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--repeats", type=at_least(1), default=3)
     parser.add_argument("--job", choices=["load", "read"], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.job:
-        job = {"load": measure_load, "read": measure_read}[options.job]
-        print(json.dumps(job(options.dir)))
+        print(json.dumps({"load": load, "read": read}[options.job](options.dir)))
         return 0
-    return status_of("measure_loading", lambda: measure_and_report(options))
-
-
-def measure_and_report(options: argparse.Namespace) -> None:
-    """In a folder that goes away with the measurement."""
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
-        found = measure(
-            Path(folder), options.shape, options.repeats, options.drop_cache
-        )
-    print(json.dumps(found) if options.json else report(options.shape, found))
+        found = measure(Path(folder), options.shape, options.repeats)
+    print(report(options.shape, found))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,28 @@
 #!/usr/bin/env python3
-"""Make the shipped pair from the corpus: vocabulary, target, draft, figures."""
+"""Make the shipped pair from the text that prepare_corpus.py made.
+
+  1. a byte-level BPE of 1,024 tokens, learned from the training text
+  2. the target, 12 layers of width 256, trained to predict the next token
+  3. texts by the target itself, at temperatures from 0 to 1
+  4. the draft, 1 layer of width 64, taught to imitate the target on both
+  5. figures: losses on the held-out plays, overlap, agreement
+
+Everything under way is kept in --work: stop with Ctrl-C whenever you like, and run the
+same command again to go on. Seeds are fixed. On 2 cores it takes about two hours;
+OMP_NUM_THREADS sets how many it uses.
+
+  python scripts/train_pair.py corpus
+  python scripts/train_pair.py corpus --hurry 100     try it out, in two minutes
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,36 +34,25 @@ from distillation import (
     imitation_loss,
     in_windows,
     make_lessons,
+    measure_pair,
     write_texts,
 )
-from ending import ended, positive, status_of, written_whole
-from learn_bpe import learn_bpe, write_tiktoken
-from pair_figures import measure_pair
+from learn_bpe import learn_bpe, read_text, write_tiktoken
 from torch import Tensor
-from training import Plan, random_windows, train
+from training import Plan, kept, random_windows, train
 
-from minispec import checkpoint
-from minispec.checkpoint.tokenizer_export import export_tokenizer
-from minispec.gpt2 import GPT, GPTConfig
-from minispec.tokenizer import Tokenizer
-
-DESCRIPTION = """\
-Train the pair that ships with minispec, from the text that prepare_corpus.py made:
-
-  1. a byte-level BPE of 1,024 tokens, learned from the training text
-  2. the target, 12 layers of width 256, trained to predict the next token
-  3. texts by the target itself, at temperatures from 0 to 1
-  4. the draft, 1 layer of width 64, taught to imitate the target on both
-  5. figures: losses on the held-out plays, overlap, agreement
-
-Everything under way is kept in --work: stop with Ctrl-C whenever you like, and run the
-same command again to go on. Seeds are fixed. On 2 cores it takes about two hours.
-"""
+from minispec.commands.ending import Parser, at_least, ended
+from minispec.files import checkpoint
+from minispec.files.checkpoint.tokenizer_export import export_tokenizer
+from minispec.files.tokenizer import Tokenizer
+from minispec.files.whole import check_writable, replacing
+from minispec.model.gpt2 import GPT, GPTConfig
 
 VOCAB_SIZE, CONTEXT = 1024, 512
 # Width 256: there one pass over 5 tokens costs a CPU hardly more than over 1, while at
 # 384 it costs 1.6 times as much; and the corpus is too small to reward more parameters.
 TARGET = GPTConfig(12, 4, 256, VOCAB_SIZE, CONTEXT)
+DRAFT = GPTConfig(1, 1, 64, VOCAB_SIZE, CONTEXT)
 
 TARGET_PLAN = Plan(n_steps=1700, peak_rate=2e-3, dropout=0.1, seed=1)
 DRAFT_PLAN = Plan(n_steps=4000, peak_rate=3e-3, weight_decay=0.01, seed=2)
@@ -65,37 +69,58 @@ class Job:
     corpus: Path
     work: Path
     out: Path
-    draft: GPTConfig
     hurry: int  # every number of steps and texts is divided by this; 1 is the real job
 
     @cached_property
+    def files(self) -> dict[str, str]:
+        """The training text, then the held-out plays. ValueError if one lacks text."""
+        held_out = sorted((self.corpus / "held_out").glob("*.txt"))
+        if not held_out:
+            raise ValueError(f"{self.corpus} has no held_out/: run prepare_corpus.py")
+        paths = [self.corpus / "train.txt", *held_out]
+        texts = {str(path): read_text(path) for path in paths}
+        for path, text in texts.items():
+            if not text.strip():
+                raise ValueError(f"{path} is empty: run prepare_corpus.py again")
+        return texts
+
+    @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The vocabulary, learned on first use."""
-        path = self.work / "tokenizer.tiktoken"
-        if not path.exists():
+        """Stage 1: the vocabulary, learned on first use."""
+
+        def learn(path: Path) -> None:
             say(f"learning a vocabulary of {VOCAB_SIZE} tokens")
-            text = (self.corpus / "train.txt").read_text(encoding="utf-8")
-            with written_whole(path) as part:
-                write_tiktoken(learn_bpe(text, VOCAB_SIZE), part)
-        return Tokenizer.from_tiktoken_file(path)
+            write_tiktoken(learn_bpe([*self.files.values()][0], VOCAB_SIZE), path)
 
-    def tokens(self, *names: str) -> np.ndarray:  # -> [M]
-        """The tokens of corpus files, one after another."""
-        texts = [(self.corpus / name).read_text(encoding="utf-8") for name in names]
-        return np.concatenate(
-            [np.array(self.tokenizer.encode(text), np.uint16) for text in texts]
-        )
+        path = self.work / "tokenizer.tiktoken"
+        return kept(path, Tokenizer.from_tiktoken_file, learn)
 
     @cached_property
-    def plays(self) -> np.ndarray:
-        """The training text."""
-        return self.tokens("train.txt")
+    def tokens(self) -> tuple[np.ndarray, np.ndarray]:  # [M], [N]
+        """The training text, and the plays that no model is trained on."""
+        encode = self.tokenizer.encode
+        ids = [np.array(encode(text), np.uint16) for text in self.files.values()]
+        return ids[0], np.concatenate(ids[1:])
 
-    @cached_property
-    def held_out(self) -> np.ndarray:
-        """The three plays that no model is trained on."""
-        names = sorted(path.name for path in (self.corpus / "held_out").iterdir())
-        return self.tokens(*(f"held_out/{name}" for name in names))
+    def check(self) -> None:
+        """ValueError or OSError for what would only come to light after hours."""
+        if self.hurry > TARGET_PLAN.n_steps:
+            raise ValueError(f"--hurry {self.hurry} leaves no step of the target")
+        digest = hashlib.sha256(repr([*self.files.values()]).encode()).hexdigest()
+        for folder in (self.work, self.out):
+            folder.mkdir(parents=True, exist_ok=True)
+            check_writable(folder / "figures.json")
+        path = self.work / "corpus.sha256"
+        if kept(path, Path.read_text, lambda p: p.write_text(digest)) != digest:
+            raise ValueError(
+                f"{self.work} was begun with another corpus than {self.corpus}: give "
+                "another --work, or delete it to begin anew"
+            )
+        if min(map(len, self.tokens)) <= CONTEXT:
+            raise ValueError(
+                f"{self.corpus} is too short: its training text and its held-out plays "
+                f"each need more than {CONTEXT} tokens"
+            )
 
 
 def say(message: str) -> None:
@@ -105,8 +130,8 @@ def say(message: str) -> None:
 
 def hurried(plan: Plan, hurry: int) -> Plan:
     """The plan with fewer steps, for trying the script out."""
-    fields = {**plan.__dict__, "n_steps": plan.n_steps // hurry}
-    return Plan(**{**fields, "warmup": min(plan.warmup, plan.n_steps // hurry // 10)})
+    n_steps = plan.n_steps // hurry
+    return replace(plan, n_steps=n_steps, warmup=min(plan.warmup, n_steps // 10))
 
 
 def next_token_loss(model: GPT, ids: Tensor) -> Tensor:
@@ -129,37 +154,36 @@ def train_target(job: Job) -> GPT:
     """Stage 2."""
     model = GPT(TARGET).initialize(torch.Generator().manual_seed(TARGET_PLAN.seed))
     plan = hurried(TARGET_PLAN, job.hurry)
-    say(f"training the target, {count(model)} parameters")
+    say(f"training the target, {model.n_parameters:,} parameters")
 
     def loss_of(step: int) -> Tensor:
-        ids = random_windows(job.plays, BATCH, CONTEXT + 1, plan.seed, step)
+        ids = random_windows(job.tokens[0], BATCH, CONTEXT + 1, plan.seed, step)
         return next_token_loss(model, ids)
 
     path = job.work / "target.pt"
-    train(model, loss_of, plan, path, say, lambda: held_out_loss(model, job.held_out))
+    train(model, loss_of, plan, path, say, lambda: held_out_loss(model, job.tokens[1]))
     return model.requires_grad_(False)
 
 
 def own_texts(job: Job, target: GPT) -> np.ndarray:  # -> [N, CONTEXT]
     """Stage 3: what the target writes after short prompts from the plays."""
-    path = job.work / "texts.npy"
-    if path.exists():
-        return np.load(path)
-    n_texts = max(1, TEXTS_PER_TEMPERATURE // job.hurry)
-    texts = []
-    for i, temperature in enumerate(TEMPERATURES):
-        say(f"the target writes {n_texts} texts at temperature {temperature}")
-        prompts = random_windows(job.plays, n_texts, PROMPT_LENGTH, seed=3, step=i)
-        generator = torch.Generator().manual_seed(i)
-        texts.append(write_texts(target, prompts, CONTEXT, temperature, generator))
-    with written_whole(path) as part:
-        np.save(part, torch.cat(texts).numpy())
-    return np.load(path)
+
+    def write(part: Path) -> None:
+        n_texts = max(1, TEXTS_PER_TEMPERATURE // job.hurry)
+        texts = []
+        for i, temperature in enumerate(TEMPERATURES):
+            say(f"the target writes {n_texts} texts at temperature {temperature}")
+            prompts = random_windows(job.tokens[0], n_texts, PROMPT_LENGTH, 3, step=i)
+            texts.append(write_texts(target, prompts, CONTEXT, temperature, seed=i))
+        with part.open("wb") as file:
+            np.save(file, torch.cat(texts).numpy())
+
+    return kept(job.work / "texts.npy", np.load, write)
 
 
 def all_lessons(job: Job, target: GPT) -> tuple[Lessons, Lessons]:
     """What the draft learns from: the plays, and the target's own texts."""
-    plays = in_windows(job.plays, CONTEXT)[: None if job.hurry == 1 else 64]
+    plays = in_windows(job.tokens[0], CONTEXT)[: None if job.hurry == 1 else 64]
     texts = own_texts(job, target)
     say("the target scores the plays and its texts")
     return (
@@ -171,9 +195,8 @@ def all_lessons(job: Job, target: GPT) -> tuple[Lessons, Lessons]:
 def train_draft(job: Job, lessons: tuple[Lessons, Lessons]) -> GPT:
     """Stage 4: the plays alone at first, then by turns with the target's own texts."""
     plan = hurried(DRAFT_PLAN, job.hurry)
-    shape = f"{job.draft.n_layer}x{job.draft.n_embd}"
-    model = GPT(job.draft).initialize(torch.Generator().manual_seed(plan.seed))
-    say(f"training the draft, {shape}, {count(model)} parameters")
+    model = GPT(DRAFT).initialize(torch.Generator().manual_seed(plan.seed))
+    say(f"training the draft, {model.n_parameters:,} parameters")
     plays, texts = lessons
 
     def loss_of(step: int) -> Tensor:
@@ -183,14 +206,9 @@ def train_draft(job: Job, lessons: tuple[Lessons, Lessons]) -> GPT:
         rows = rng.integers(0, len(source.ids), BATCH)
         return imitation_loss(model, *source.batch(rows))
 
-    path = job.work / f"draft_{shape}.pt"
-    train(model, loss_of, plan, path, say, lambda: held_out_loss(model, job.held_out))
+    path = job.work / "draft.pt"
+    train(model, loss_of, plan, path, say, lambda: held_out_loss(model, job.tokens[1]))
     return model.requires_grad_(False)
-
-
-def count(model: GPT) -> str:
-    """The number of parameters, for people."""
-    return f"{sum(p.numel() for p in model.parameters()):,}"
 
 
 def ship(job: Job, models: dict[str, GPT]) -> None:
@@ -198,66 +216,43 @@ def ship(job: Job, models: dict[str, GPT]) -> None:
     for name, model in models.items():
         folder = job.out / name
         checkpoint.save(model, folder, torch.float16, eos_id=job.tokenizer.eos_id)
-        vocabulary = (job.work / "tokenizer.tiktoken").read_bytes()
-        (folder / "tokenizer.tiktoken").write_bytes(vocabulary)
+        with replacing(folder / "tokenizer.tiktoken") as part:
+            part.write_bytes((job.work / "tokenizer.tiktoken").read_bytes())
         export_tokenizer(job.tokenizer, folder, CONTEXT)
     loaded = {name: checkpoint.load(job.out / name) for name in models}
     say("measuring the pair")
-    figures = measure_pair(loaded["target"], loaded["draft"], job.held_out)
-    text = json.dumps(figures, indent=2) + "\n"
-    (job.out / "figures.json").write_text(text, encoding="utf-8")
-    say(text)
+    figures = measure_pair(loaded["target"], loaded["draft"], job.tokens[1])
+    with replacing(job.out / "figures.json") as part:
+        part.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    say(json.dumps(figures, indent=2))
 
 
-def parse_args(argv: list[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+def job_of(argv: list[str] | None) -> Job:
+    """The command line, checked."""
+    parser = Parser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("corpus", type=Path, help="folder that prepare_corpus.py wrote")
-    parser.add_argument("--work", type=Path, default=Path("runs/pair"))
-    parser.add_argument("--out", type=Path, default=Path("runs/pair/shakespeare"))
-    parser.add_argument("--draft-layers", type=positive, default=1, metavar="N")
-    parser.add_argument("--draft-width", type=positive, default=64, metavar="E")
-    parser.add_argument("--threads", type=positive, default=2)
-    parser.add_argument(
-        "--hurry",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="try the script out with an Nth of all steps and texts, at most "
-        f"{TARGET_PLAN.n_steps}; its files go to WORK/hurryN",
-    )
-    return parser.parse_args(argv)
+    add = parser.add_argument
+    add("corpus", type=Path, help="folder that prepare_corpus.py wrote")
+    add("--work", type=Path, default=Path("runs/pair"), help="(%(default)s)")
+    add("--out", type=Path, default=Path("runs/pair/shakespeare"), help="(%(default)s)")
+    hurry = "try the script out with an Nth of all steps and texts, in WORK/hurryN"
+    add("--hurry", type=at_least(1), default=1, metavar="N", help=hurry)
+    args = parser.parse_args(argv)
+    # A trial's files must never be taken for the real job's.
+    work = args.work if args.hurry == 1 else args.work / f"hurry{args.hurry}"
+    job = Job(args.corpus, work, args.out, args.hurry)
+    job.check()
+    return job
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0 when all stages are done; 2 if one cannot be, 130 after Ctrl-C."""
-    args = parse_args(argv)
-    return status_of("train_pair", lambda: run_stages(job_of(args)))
-
-
-def job_of(args: argparse.Namespace) -> Job:
-    """The job; ValueError for what would only come to light after hours."""
-    torch.set_num_threads(args.threads)
-    heads = max(1, args.draft_width // 64)
-    shape = GPTConfig(args.draft_layers, heads, args.draft_width, VOCAB_SIZE, CONTEXT)
-    if args.hurry > TARGET_PLAN.n_steps:
-        raise ValueError(f"--hurry {args.hurry} leaves no step of the target")
-    for name in ("train.txt", "held_out"):
-        if not (args.corpus / name).exists():
-            raise ValueError(f"{args.corpus / name} is missing: run prepare_corpus.py")
-    # A trial's files must never be taken for the real job's.
-    work = args.work if args.hurry == 1 else args.work / f"hurry{args.hurry}"
-    return Job(args.corpus, work, args.out, shape, args.hurry)
-
-
-def run_stages(job: Job) -> None:
-    """Every stage that is not yet done."""
-    job.work.mkdir(parents=True, exist_ok=True)
+    """Every stage that is not yet done; 0 when all are."""
+    job = job_of(argv)
     target = train_target(job)
     draft = train_draft(job, all_lessons(job, target))
     ship(job, {"target": target, "draft": draft})
+    return 0
 
 
 if __name__ == "__main__":

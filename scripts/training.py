@@ -11,15 +11,39 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from ending import written_whole
 from torch import Tensor
 
-from minispec.gpt2 import GPT, MLP, Attention
-from minispec.layers import Embedding
+from minispec.files.whole import replacing
+from minispec.model.gpt2 import GPT, MLP, Attention
+from minispec.model.layers import Embedding
+
+
+Kept = TypeVar("Kept")
+
+
+def kept(
+    path: Path, read: Callable[[Path], Kept], make: Callable[[Path], object]
+) -> Kept:
+    """What `read` finds at `path`, which `make` writes first where nothing is.
+
+    Raises ValueError for a file that `read` cannot use: a damaged one, or one of
+    another job.
+    """
+    if not path.exists():
+        with replacing(path) as part:
+            make(part)
+    try:
+        return read(path)
+    except Exception as error:  # torch, numpy and tiktoken each raise their own
+        said = " ".join(str(error).split())[:100] or type(error).__name__
+        raise ValueError(
+            f"cannot use {path} ({said}): delete it and run the same command again"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -46,9 +70,8 @@ def random_windows(
     tokens: np.ndarray, batch: int, length: int, seed: int, step: int
 ) -> Tensor:  # [N] -> [batch, length]
     """Windows at random offsets, decided by (seed, step) alone."""
-    offsets = np.random.default_rng((seed, step)).integers(
-        0, len(tokens) - length + 1, batch
-    )
+    rng = np.random.default_rng((seed, step))
+    offsets = rng.integers(0, len(tokens) - length + 1, batch)
     windows = np.stack([tokens[offset : offset + length] for offset in offsets])
     return torch.from_numpy(windows.astype(np.int64))
 
@@ -78,12 +101,6 @@ def optimizer_for(model: GPT, plan: Plan) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
 
 
-def save_atomically(state: object, path: Path) -> None:
-    """torch.save that leaves either the old file or the new one, never half of one."""
-    with written_whole(path) as part:
-        torch.save(state, part)
-
-
 def train(
     model: GPT,
     loss_of: Callable[[int], Tensor],
@@ -94,24 +111,42 @@ def train(
 ) -> None:
     """Run `plan` to its end, resuming from `path` if it exists and saving there.
 
-    `loss_of(step)` is one batch's loss. Saved every 100 steps, and on Ctrl-C, which is
-    then passed on; `say` gets a progress line every 20 steps.
+    `loss_of(step)` is one batch's loss. Saved every 100 steps; `say` gets a progress
+    line every 20 steps. Raises ValueError for a file that cannot be resumed from.
     """
     add_dropout(model, plan.dropout)
     optimizer = optimizer_for(model, plan)
-    first = resume(model, optimizer, path, say)
+
+    def save(part: Path, done: int = 0) -> None:
+        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save({**states, "done": done}, part)
+
+    def resume(path: Path) -> int:
+        state = torch.load(path, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        return int(state["done"])
+
+    first = kept(path, resume, save)
+    if first:
+        say(f"resuming {path.name} after step {first}")
     recent: list[float] = []
     started, step = time.monotonic(), first
     try:
         for step in range(first, plan.n_steps):
             recent.append(train_step(model, optimizer, loss_of, plan, step))
-            done = step + 1
-            if done % 20 == 0 or done == plan.n_steps:
-                say(progress(done, first, plan, started, recent))
+            done, is_last = step + 1, step + 1 == plan.n_steps
+            if done % 20 == 0 or is_last:
+                pace = (time.monotonic() - started) / (done - first)
+                left = pace * (plan.n_steps - done) / 60
+                loss = f"{np.mean(recent):.3f} nats/token"
+                at = f"{done}/{plan.n_steps}"
+                say(f"  step {at}  loss {loss}  {pace:.2f} s/step  {left:.0f} min left")
                 recent.clear()
-            if done % 100 == 0 or done == plan.n_steps:
-                save_atomically(snapshot(model, optimizer, done), path)
-            if done % 500 == 0 or done == plan.n_steps:
+            if done % 100 == 0 or is_last:
+                with replacing(path) as part:
+                    save(part, done)
+            if done % 500 == 0 or is_last:
                 say(f"  step {done}: {validate()}")
     except KeyboardInterrupt:
         # The step under way may be half applied: go back to the last saved one.
@@ -139,41 +174,3 @@ def train_step(
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     return loss.item()
-
-
-def snapshot(model: GPT, optimizer: torch.optim.Optimizer, done: int) -> dict:
-    """All that a later `resume` needs."""
-    return {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "done": done,
-    }
-
-
-def resume(
-    model: GPT,
-    optimizer: torch.optim.Optimizer,
-    path: Path,
-    say: Callable[[str], None],
-) -> int:
-    """Load the snapshot at `path` if there is one; returns the steps already done."""
-    if not path.exists():
-        return 0
-    state = torch.load(path, weights_only=True)
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    say(f"resuming {path.name} after step {state['done']}")
-    return state["done"]
-
-
-def progress(
-    done: int, first: int, plan: Plan, started: float, recent: list[float]
-) -> str:
-    """One line: step, mean loss, seconds per step, minutes left."""
-    pace = (time.monotonic() - started) / (done - first)
-    left = pace * (plan.n_steps - done) / 60
-    loss = sum(recent) / len(recent)
-    return (
-        f"  step {done}/{plan.n_steps}  loss {loss:.3f} nats/token"
-        f"  {pace:.2f} s/step  {left:.0f} min left"
-    )

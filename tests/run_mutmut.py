@@ -1,14 +1,11 @@
-"""A mutation tool, mutmut, over the parts of the round; its findings: MUTATION.md.
+"""A mutation tool, mutmut, over the parts of the round.
 
     python tests/run_mutmut.py run        then `results`, `show NAME`, `run NAME`
 
-The arguments are mutmut's own, and so are the settings, in setup.cfg. Two things are
-arranged here that no setting reaches:
-
-- mutmut leaves out every function with a decorator, so also `draft` and `verify`.
-  `@torch.inference_mode()` does no harm to it: a copied function may bear it too.
-- In the profile `mutation`, hypothesis draws what it draws in `ci` but shrinks nothing:
-  a mutant is caught at the first failure, however large.
+The arguments are mutmut's own, and so are the settings, in setup.cfg. One thing is
+arranged here that no setting reaches: mutmut leaves out every function with a
+decorator, so also `propose` and `verify`. `@torch.inference_mode()` does no harm to it:
+a copied function may bear it too.
 """
 
 from __future__ import annotations
@@ -16,18 +13,8 @@ from __future__ import annotations
 import os
 
 import libcst as cst
-from hypothesis import HealthCheck, Phase, settings
 from mutmut.__main__ import cli
 from mutmut.mutation.file_mutation import MutationVisitor
-
-settings.register_profile(
-    "mutation",
-    derandomize=True,
-    deadline=None,
-    max_examples=30,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
-)
 
 skip_by_rule = MutationVisitor._skip_node_and_children
 

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from statistics import median
 
 import torch
 
-from minispec.commands.options import Request
-from minispec.commands.streaming import Decode, text_of
+from minispec.commands.options import Job
+from minispec.commands.streaming import Decode
+from minispec.commands.threads import n_threads
+from minispec.core.rounds import Generation
 from minispec.drafters.ngram import NgramDrafter
-from minispec.generation import Generation
+
+N_POSITIONS = 8  # draft positions that the table has room for
 
 
-@dataclass
 class Comparison:
     """Decodes of both kinds, the last perhaps not finished."""
 
-    autoregressive: list[Decode] = field(default_factory=list)
-    speculative: list[Decode] = field(default_factory=list)
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.alone: list[Decode] = []
+        self.speculative: list[Decode] = []
 
     def begin(self, speculative: bool) -> Decode:
         """A new decode of a kind, to be filled."""
-        decode = Decode()
-        (self.speculative if speculative else self.autoregressive).append(decode)
+        decode = Decode(self.job)
+        (self.speculative if speculative else self.alone).append(decode)
         return decode
 
     @property
     def repeats(self) -> int:
         """How many decodes of each kind are finished."""
-        kinds = (self.autoregressive, self.speculative)
-        return min(len(finished(kind)) for kind in kinds)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether there is at least one finished decode of each kind."""
-        return self.repeats > 0
+        return min(len(finished(self.alone)), len(finished(self.speculative)))
 
     @property
     def speedup(self) -> float | None:
         """Speculative over autoregressive tokens per second; None if both are 0."""
-        slow = speed(self.autoregressive)
+        slow = speed(self.alone)
         return speed(self.speculative) / slow if slow else None
+
+    @property
+    def generation(self) -> Generation:
+        """The first speculative decode."""
+        return self.speculative[0].generation
 
 
 def finished(decodes: list[Decode]) -> list[Decode]:
@@ -54,92 +56,80 @@ def speed(decodes: list[Decode]) -> float:
     return median(decode.tokens_per_s for decode in finished(decodes))
 
 
-def as_json(request: Request, comparison: Comparison) -> dict[str, object]:
+def accepted_per_drafted(generation: Generation) -> float | None:
+    """What serving engines call acceptance rate; None if nothing was drafted."""
+    return generation.accepted / generation.drafted if generation.drafted else None
+
+
+def as_json(comparison: Comparison) -> dict[str, object]:
     """Everything measured, and both texts."""
-    alone, fast = comparison.autoregressive, comparison.speculative
-    generation = fast[0].generation()
+    job, generation = comparison.job, comparison.generation
+    alone, fast = comparison.alone[0], comparison.speculative[0]
+    measured = (
+        *("acceptance_rate", "acceptance_by_position", "tokens_per_target_forward"),
+        *("drafted", "judged", "accepted", "emitted", "target_forwards"),
+    )
     return {
-        "autoregressive_tokens_per_s": speed(alone),
-        "speculative_tokens_per_s": speed(fast),
+        "autoregressive_tokens_per_s": speed(comparison.alone),
+        "speculative_tokens_per_s": speed(comparison.speculative),
         "speedup": comparison.speedup,
-        "acceptance_rate": generation.acceptance_rate,
-        "tokens_per_target_forward": generation.tokens_per_target_forward,
-        "gamma": request.gamma,
-        "temperature": request.sampling.temperature,
-        "seed": request.seed,
+        **{name: getattr(generation, name) for name in measured},
+        "accepted_per_drafted": accepted_per_drafted(generation),
+        "gamma": job.gamma,
+        "temperature": job.request.sampling.temperature,
+        "seed": job.seed,
         "repeats": comparison.repeats,
         "threads": torch.get_num_threads(),
-        "drafted": generation.drafted,
-        "judged": generation.judged,
-        "accepted": generation.accepted,
-        "emitted": generation.emitted,
-        "target_forwards": generation.target_forwards,
-        "autoregressive_text": text_of(request, alone[0]),
-        "speculative_text": text_of(request, fast[0]),
-        "autoregressive_finish_reason": alone[0].finish_reason,
-        "finish_reason": generation.finish_reason,
+        "autoregressive_text": alone.text,
+        "speculative_text": fast.text,
+        "autoregressive_finish_reason": alone.finish_reason,
+        "finish_reason": fast.finish_reason,
     }
 
 
 def progress(comparison: Comparison) -> str:
     """How far an interrupted comparison came."""
-    if comparison.is_complete:
-        return f"what follows is from {comparison.repeats} finished of each"
-    kinds = {
-        "the target alone": comparison.autoregressive,
-        "speculative": comparison.speculative,
-    }
-    parts = [
-        f"{name} wrote {len(decodes[0].tokens)} tokens"
-        f" ({decodes[0].tokens_per_s:.0f} per second)"
-        for name, decodes in kinds.items()
-        if decodes
-    ]
-    return ", ".join(parts or ["nothing was written yet"]) + "; nothing to compare"
+    n = comparison.repeats
+    return f"{n} finished of each{'' if n else '; nothing to compare'}"
 
 
-def table(request: Request, comparison: Comparison) -> str:
+def table(comparison: Comparison) -> str:
     """The figures for people, and what to try next."""
-    alone, fast = comparison.autoregressive[0], comparison.speculative[0]
-    generation = fast.generation()
-    per_forward = len(alone.tokens) / alone.target_forwards if alone.tokens else None
+    job, fast = comparison.job, comparison.generation
+    alone = comparison.alone[0].generation
+    speeds = speed(comparison.alone), speed(comparison.speculative)
+    forwards = alone.tokens_per_target_forward, fast.tokens_per_target_forward
     rows = [
         ("", "target alone", "speculative"),
-        (
-            "tokens per second",
-            f"{speed(comparison.autoregressive):.0f}",
-            f"{speed(comparison.speculative):.0f}",
-        ),
+        ("tokens per second", *(f"{one:.0f}" for one in speeds)),
         ("speed-up", "", two_digits(comparison.speedup, "x")),
-        ("acceptance rate", "", acceptance(generation)),
-        (
-            "tokens per target forward",
-            two_digits(per_forward),
-            two_digits(generation.tokens_per_target_forward),
-        ),
+        ("acceptance rate (alpha)", "", share(fast.accepted, fast.judged)),
+        ("accepted of all drafted", "", share(fast.accepted, fast.drafted)),
+        ("accepted by position", "", positions(fast)),
+        ("tokens per target forward", *map(two_digits, forwards)),
         ("target forwards", str(alone.target_forwards), str(fast.target_forwards)),
-        ("tokens", str(len(alone.tokens)), str(generation.emitted)),
+        ("tokens", str(alone.emitted), str(fast.emitted)),
     ]
-    lines = [f"{name:<27}{left:>14}{right:>18}".rstrip() for name, left, right in rows]
     settings = (
-        f"gamma {request.gamma}, temperature {request.sampling.temperature:g}, "
-        f"seed {request.seed}, {n_threads()}, median of {comparison.repeats}; "
+        f"gamma {job.gamma}, temperature {job.request.sampling.temperature:g}, "
+        f"seed {job.seed}, {n_threads()}, median of {comparison.repeats}; "
     )
-    settings += sameness(request, alone, fast)
-    return "\n".join([*lines, settings, f"next: {advice(request, comparison)}"])
+    lines = [f"{name:<27}{left:>14}{right:>18}".rstrip() for name, left, right in rows]
+    lines.append("(alpha: of the drafts judged; engines report: of all drafted)")
+    lines.append(settings + sameness(comparison))
+    return "\n".join([*lines, f"next: {advice(comparison)}"])
 
 
-def n_threads() -> str:
-    """As torch is set now."""
-    n = torch.get_num_threads()
-    return f"{n} thread" + "s" * (n > 1)
+def share(part: int, whole: int) -> str:
+    """A share and what it is of: "142/175 = 0.81"."""
+    return f"{part}/{whole} = {part / whole:.2f}" if whole else "-"
 
 
-def acceptance(generation: Generation) -> str:
-    """Of how many drafts that were looked at how many were kept: "142/175 = 0.81"."""
-    rate = two_digits(generation.acceptance_rate)
-    counts = f"{generation.accepted}/{generation.judged} = "
-    return counts + rate if generation.judged else rate
+def positions(generation: Generation) -> str:
+    """The share of rounds that accepted each draft position: "0.81 0.64 0.50"."""
+    shares = generation.acceptance_by_position
+    shown = " ".join(f"{one:.2f}" for one in shares[:N_POSITIONS]) or "-"
+    return shown + " ..." * (len(shares) > N_POSITIONS)
 
 
 def two_digits(value: float | None, unit: str = "") -> str:
@@ -147,32 +137,30 @@ def two_digits(value: float | None, unit: str = "") -> str:
     return "-" if value is None else f"{value:.2f}{unit}"
 
 
-def sameness(request: Request, alone: Decode, fast: Decode) -> str:
+def sameness(comparison: Comparison) -> str:
     """How the two texts relate, and why."""
-    if alone.tokens == fast.tokens:
+    if comparison.alone[0].generation.tokens == comparison.generation.tokens:
         return "the texts are the same"
-    if request.sampling.temperature > 0:
-        return "two texts of the same law"
-    return "the texts part where two tokens' logits are equal but for rounding"
+    if comparison.job.request.sampling.temperature > 0:
+        return "two texts of the same distribution"
+    return "the texts part where two logits are equal but for rounding"
 
 
-def advice(request: Request, comparison: Comparison) -> str:
+def advice(comparison: Comparison) -> str:
     """One thing to try."""
-    rate = comparison.speculative[0].generation().acceptance_rate
-    gain = comparison.speedup
-    if gain is None:
-        return "more --tokens, or a shorter prompt: nothing was written"
-    copies = isinstance(request.drafter, NgramDrafter)
-    if rate is None and copies:
-        return "--drafter model: the text gave nothing to copy, so nothing was drafted"
+    job, generation = comparison.job, comparison.generation
+    rate, gain = generation.acceptance_rate, comparison.speedup
+    copies = isinstance(job.drafter, NgramDrafter)
+    other = "--drafter model" if copies else "--drafter ngram"
+    if gain is None or (rate is None and generation.emitted == 1):
+        return "more --tokens: there was nothing to draft"
     if rate is None:
-        return "more --tokens: for the last one nothing is drafted"
+        return f"{other}: nothing was drafted"
     if gain < 1:
-        other = "--drafter model" if copies else "--drafter ngram"
-        shorter = "--gamma 1 or " if request.gamma > 1 else ""
-        return f"{shorter}{other}: here drafting costs more than it brings"
-    if request.sampling.temperature > 0:
+        other = f"--gamma 1 or {other}" if job.gamma > 1 else other
+        return f"{other}: here drafting costs more than it brings"
+    if job.request.sampling.temperature > 0:
         return "--temperature 0, and both texts become the same"
-    if rate > 0.8 and request.gamma < 16:
-        return f"--gamma {2 * request.gamma}: most drafts are accepted, so try more"
+    if rate > 0.8 and job.gamma < 16:
+        return f"--gamma {2 * job.gamma}: most drafts are accepted, so try more"
     return f"minispec plan --alpha {rate:.2f}: what other draft lengths would bring"

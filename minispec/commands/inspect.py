@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from minispec.inspection import inspect, measure_bandwidth, report
-from minispec.pair import SHIPPED, check_folder
+from minispec.files.inspection import inspect, measure_bandwidth, report
+from minispec.files.pair import SHIPPED, check_folder
 
 DESCRIPTION = """\
 Layers, heads, widths, vocabulary, parameters; bytes and types on disk; what the KV

@@ -1,4 +1,4 @@
-"""The options that `generate` and `compare` share, and what they ask for."""
+"""The options that every decoding command shares, and the job they describe."""
 
 from __future__ import annotations
 
@@ -6,130 +6,113 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
-from torch import Tensor
 
-from minispec.commands.prompt import add_prompt_options, read_prompt
+from minispec.commands.ending import at_least
+from minispec.commands.prompt import add_prompt_options, check_text, read_prompt
 from minispec.commands.threads import settle_threads
-from minispec.draft import Drafter, ModelDrafter
+from minispec.core.draft import Drafter, ModelDrafter
+from minispec.core.sampling import Sampling
+from minispec.core.text import Request
 from minispec.drafters.ngram import NgramDrafter
-from minispec.pair import SHIPPED, Pair, load_pair
-from minispec.sampling import Sampling
-from minispec.stopping import Limits
+from minispec.files.pair import SHIPPED, Pair, load_pair
 
 
 @dataclass(frozen=True)
-class Request:
+class Job:
     """A decode, ready to start."""
 
     pair: Pair
     drafter: Drafter | None  # None: the target alone
-    text: str
-    prompt: Tensor  # [n]
-    limits: Limits
-    sampling: Sampling
-    gamma: int
+    text: str  # the prompt
+    request: Request
     seed: int
+    stops: tuple[str, ...] = ()  # the text ends before the first of these
+
+    @property
+    def gamma(self) -> int:
+        """How many tokens to draft each round."""
+        return cast(int, self.request.gamma)
 
 
-def at_least(lowest: int) -> Callable[[str], int]:
-    """A type for argparse: whole numbers from `lowest` on."""
-
-    def number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = lowest - 1
-        if value < lowest:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number, {lowest} or more, got {text[:40]!r}"
-            )
-        return value
-
-    return number
-
-
-def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Everything that says what to decode, with what, and how."""
-    what = parser.add_argument_group("what to write")
-    add_prompt_options(what)
-    what.add_argument(
-        "--tokens",
-        type=at_least(0),
-        default=200,
-        metavar="N",
-        help="how many tokens to write at most (%(default)s)",
+def add_decoding_parser(
+    commands: "argparse._SubParsersAction",
+    run: Callable[[argparse.Namespace], int],
+    name: str,
+    texts: tuple[str, str, str],  # help, description, examples
+    drafters: tuple[str, ...] = ("model", "ngram"),
+) -> argparse.ArgumentParser:
+    """Register a command with everything that says what to decode, with what, how."""
+    says, description, examples = texts
+    parser = commands.add_parser(
+        name,
+        help=says,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    who = parser.add_argument_group("who writes")
-    who.add_argument(
-        "--target",
-        type=Path,
-        default=SHIPPED / "target",
-        metavar="FOLDER",
-        help="checkpoint folder of the large model, the one that the text is "
-        "distributed as (default: the shipped one)",
-    )
-    who.add_argument(
-        "--draft",
-        type=Path,
-        default=SHIPPED / "draft",
-        metavar="FOLDER",
-        help="checkpoint folder of the small model that guesses ahead; it needs the "
-        "target's vocabulary (default: the shipped one)",
-    )
-    who.add_argument(
-        "--drafter",
-        choices=("model", "ngram", "none"),
-        default="model",
-        help="who guesses: the draft model; ngram, which copies what followed the same "
-        "words before and needs no model; or none (%(default)s)",
-    )
-    who.add_argument(
-        "--gamma",
-        type=at_least(1),
-        default=4,
-        metavar="N",
-        help="how many tokens to guess before the target checks them: more gain if "
-        "they are right, more waste if not (%(default)s)",
-    )
+    add_text_options(parser)
+    add_model_options(parser, drafters)
     add_sampling_options(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Where the text begins, and where it ends."""
+    group = parser.add_argument_group("what to write")
+    add_prompt_options(group)
+    add, count = group.add_argument, at_least(0)
+    most = "how many tokens to write at most (%(default)s)"
+    add("--tokens", type=count, default=200, metavar="N", help=most)
+    least = "no end of text among the first N tokens (%(default)s)"
+    add("--min-tokens", type=count, default=0, metavar="N", help=least)
+    eos = "a token that ends the text; may be repeated (default: as the folder states)"
+    add("--eos-id", type=count, action="append", metavar="ID", help=eos)
+    stop = "end the text before TEXT, which is not part of the output; may be repeated"
+    add("--stop", action="append", default=[], metavar="TEXT", help=stop)
+
+
+def add_model_options(
+    parser: argparse.ArgumentParser, drafters: tuple[str, ...]
+) -> None:
+    """Who decides, who guesses, and how far."""
+    add = parser.add_argument_group("who writes").add_argument
+    for role, says in (
+        ("target", "the large model, whose distribution the text has"),
+        ("draft", "the small model, which guesses ahead; it needs the same vocabulary"),
+    ):
+        says = f"checkpoint folder of {says} (default: the shipped one)"
+        add(f"--{role}", type=Path, default=SHIPPED / role, metavar="FOLDER", help=says)
+    who = "who guesses: the draft model, or ngram, which copies what followed the same "
+    who += "words before and needs no model (%(default)s)"
+    who += "; none is the target alone" if "none" in drafters else ""
+    add("--drafter", choices=drafters, default="model", help=who)
+    ahead = "how many tokens to guess before the target verifies them: more gain if "
+    ahead += "they are right, more waste if not (%(default)s)"
+    add("--gamma", type=at_least(1), default=4, metavar="N", help=ahead)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """How a token is drawn from the model's distribution."""
     add = parser.add_argument_group("how tokens are drawn").add_argument
-
-    def number(name: str, default: float, metavar: str, says: str) -> None:
+    for name, metavar, default, says in (
+        ("--temperature", "T", 0.8, "lower is bolder, 0 takes the most probable"),
+        ("--top-p", "P", 1.0, "only the most probable tokens that reach mass P"),
+        ("--min-p", "F", 0.0, "only tokens of F times the highest probability or more"),
+        ("--repetition-penalty", "R", 1.0, "above 1, tokens of the text weigh less"),
+    ):
+        says += " (%(default)s)"
         add(name, type=float, default=default, metavar=metavar, help=says)
-
-    flatter = "below 1 bolder on the probable, 0 always the most probable (%(default)s)"
-    number("--temperature", 0.8, "T", flatter)
     most = "only the K most probable tokens (default: all)"
     add("--top-k", type=at_least(1), metavar="K", help=most)
-    nucleus = "only the most probable tokens that together have mass P (%(default)s)"
-    number("--top-p", 1.0, "P", nucleus)
-    relative = "only tokens of at least F times the highest probability (%(default)s)"
-    number("--min-p", 0.0, "F", relative)
-    repeats = "above 1, tokens already in the text weigh less (%(default)s)"
-    number("--repetition-penalty", 1.0, "R", repeats)
-    add(
-        "--min-tokens",
-        type=at_least(0),
-        default=0,
-        metavar="N",
-        help="no end of text among the first N tokens (%(default)s)",
-    )
-    add(
-        "--seed",
-        type=at_least(0),
-        default=1,
-        metavar="N",
-        help="same seed, same text (%(default)s)",
-    )
+    seed = "same seed, same text (%(default)s)"
+    add("--seed", type=at_least(0), default=1, metavar="N", help=seed)
 
 
-def request_from(args: argparse.Namespace) -> Request:
+def job_from(args: argparse.Namespace) -> Job:
     """Load and check everything that the options name.
 
     Raises ValueError or OSError with a sentence for the user.
@@ -141,26 +124,33 @@ def request_from(args: argparse.Namespace) -> Request:
         min_p=args.min_p,
         repetition_penalty=args.repetition_penalty,
     )
+    for stop in args.stop:
+        check_text("--stop", stop)
     text = read_prompt(args)
     pair = load_pair(args.target, args.draft if args.drafter == "model" else None)
     settle_threads(pair.target)
-    eos_ids = (pair.tokenizer.eos_id,)
     prompt = torch.tensor(pair.tokenizer.encode(text))
-    n_positions = pair.target.config.n_positions
-    limits = Limits.for_request(len(prompt), args.tokens, eos_ids, n_positions)
+    sampling = replace(sampling, eos_ids=eos_ids(args, pair))
     if args.min_tokens:
-        sampling = replace(sampling, eos_ids=eos_ids)
         sampling = sampling.with_min_new_tokens(len(prompt), args.min_tokens)
+    request = Request(prompt, args.tokens, sampling, args.gamma)
+    request.limits(pair.target.config)  # raises for a prompt that does not fit
     drafter = make_drafter(args.drafter, pair, sampling)
-    return Request(
-        pair, drafter, text, prompt, limits, sampling, args.gamma, args.seed
-    )
+    return Job(pair, drafter, text, request, args.seed, tuple(args.stop))
+
+
+def eos_ids(args: argparse.Namespace, pair: Pair) -> tuple[int, ...]:
+    """What --eos-id says; else what the target's folder states."""
+    if args.eos_id is None:
+        return pair.eos_ids
+    V = pair.target.config.vocab_size
+    if max(args.eos_id) >= V:
+        raise ValueError(f"--eos-id must be below {V}, got {max(args.eos_id)}")
+    return tuple(args.eos_id)
 
 
 def make_drafter(kind: str, pair: Pair, sampling: Sampling) -> Drafter | None:
     """The drafter of that name; the draft model samples just as the target does."""
     if kind == "ngram":
         return NgramDrafter(pair.tokenizer.vocab_size)
-    if pair.draft is None:
-        return None
-    return ModelDrafter(pair.draft, sampling)
+    return ModelDrafter(pair.draft, sampling) if pair.draft else None

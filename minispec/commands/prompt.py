@@ -15,8 +15,8 @@ def add_prompt_options(group: "argparse._ArgumentGroup") -> None:
     given.add_argument(
         "--prompt",
         metavar="TEXT",
-        help="the text to go on from; - reads it from standard input (default: two "
-        "lines of a play)",
+        help="the text to continue; - reads it from standard input (default: two lines "
+        "of a play)",
     )
     given.add_argument(
         "--prompt-file",
@@ -26,25 +26,23 @@ def add_prompt_options(group: "argparse._ArgumentGroup") -> None:
 
 
 def read_prompt(args: argparse.Namespace) -> str:
-    """The prompt from wherever the options say it is; never empty.
+    """The prompt from the place that the options name; never empty.
 
     Raises ValueError with a sentence for the user.
     """
     if args.prompt_file is not None:
-        name, text = prompt_of_file(args.prompt_file)
+        name, text = text_of_file(args.prompt_file)
     elif args.prompt == "-":
-        name, text = prompt_of_file("-")
+        name, text = text_of_file("-")
     else:
         name, text = "the prompt", PROMPT if args.prompt is None else args.prompt
-        refuse_surrogates(text)
-    if not text:
-        raise ValueError(f"{name} is empty: give at least one character to go on from")
+    check_text(name, text)
     return text
 
 
-def prompt_of_file(source: str) -> tuple[str, str]:
-    """What to call a source in messages, and its text; a byte order mark is no text."""
-    name = "standard input" if source == "-" else f"the prompt file {source!r}"
+def text_of_file(source: str) -> tuple[str, str]:
+    """What to call a source in messages, and its text without a byte order mark."""
+    name = "standard input" if source == "-" else f"the prompt file {source!r:.200}"
     try:
         data = read_standard_input() if source == "-" else Path(source).read_bytes()
         return name, data.decode("utf-8-sig")
@@ -68,12 +66,17 @@ def read_standard_input() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def refuse_surrogates(text: str) -> None:
-    """Bytes of the command line that are no UTF-8 arrive as lone surrogates."""
+def check_text(name: str, text: str) -> None:
+    """Raise ValueError for an empty text, and for bytes that are not UTF-8.
+
+    Such bytes of the command line arrive as lone surrogates.
+    """
+    if not text:
+        raise ValueError(f"{name} is empty: give at least one character")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"the prompt is not UTF-8 (character {error.start + 1}): set the terminal "
-            "to UTF-8, or use --prompt-file"
+            f"{name} is not UTF-8 (character {error.start + 1}): set the terminal to "
+            "UTF-8, or use --prompt-file"
         ) from error

@@ -1,107 +1,132 @@
-"""Showing a decode while it happens, and timing it."""
+"""A decode while it runs: timed, ended at a stop text, and shown as it comes."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TextIO
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby, islice
+from typing import Literal, TextIO
 
-from minispec.autoregressive import Step, autoregressive_steps
-from minispec.commands.options import Request
-from minispec.generation import Generation, Round
-from minispec.randomness import Seeded
-from minispec.speculative import speculative_rounds
-from minispec.stopping import FinishReason
-from minispec.tokenizer import StreamDecoder
-from minispec.trace import Paint, coloured_text, round_table
+from minispec.commands.options import Job
+from minispec.commands.stop_text import Piece, StopText
+from minispec.core.autoregressive import autoregressive_rounds
+from minispec.core.randomness import Seeded
+from minispec.core.rounds import Generation, Round
+from minispec.core.speculative import speculative_rounds
+from minispec.core.stopping import FinishReason
+from minispec.files.tokenizer import StreamDecoder
+from minispec.show.terminal import Paint, labels, round_table
 
 
-@dataclass
+def rounds_of(job: Job, speculative: bool) -> Iterator[Round]:
+    """The decode itself, by the target alone or with the drafter."""
+    randomness = Seeded(job.seed)
+    if not speculative or job.drafter is None:
+        return autoregressive_rounds(job.pair.target, job.request, randomness)
+    return speculative_rounds(job.pair.target, job.drafter, job.request, randomness)
+
+
+def warm_up(job: Job) -> None:
+    """A few rounds of each kind: the first calls of a process are slow."""
+    for speculative in (False, True):
+        for _ in islice(rounds_of(job, speculative), 4):
+            pass
+
+
 class Decode:
     """What came of a decode so far; grows while it runs."""
 
-    tokens: list[int] = field(default_factory=list)
-    rounds: list[Round] = field(default_factory=list)  # empty for the target alone
-    target_forwards: int = 0
-    seconds: float = 0.0
-    finish_reason: FinishReason | None = None  # None: still going, or interrupted
+    def __init__(self, job: Job) -> None:
+        self.rounds: list[Round] = []  # without rows
+        self.tables: list[str] = []  # of the rounds, if asked for
+        self.text = ""  # what was written, without EOS
+        self.seconds = 0.0  # of wall time, that of showing the text included
+        self.finish_reason: FinishReason | Literal["stop"] | None = None  # not ended
+        self._hidden = job.request.sampling.eos_ids
+        self._decoder = StreamDecoder(job.pair.tokenizer)
+        self._stop = StopText(job.stops)
+
+    @property
+    def generation(self) -> Generation:
+        """The rounds as a `Generation`, which knows the statistics."""
+        return Generation(tuple(self.rounds))
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens per second of wall time, that of showing them included."""
-        return len(self.tokens) / self.seconds if self.seconds else 0.0
+        """Tokens per second."""
+        return self.generation.emitted / self.seconds if self.seconds else 0.0
 
-    def generation(self) -> Generation:
-        """The rounds as a `Generation`, which knows the statistics."""
-        reason = self.finish_reason or "length"
-        return Generation(tuple(self.tokens), reason, tuple(self.rounds))
+    def watch(self, rounds: Iterable[Round]) -> Iterator[tuple[Round, list[Piece]]]:
+        """Take rounds to the end of the text; give each and the text now certain.
+
+        A round in which a stop text becomes complete ends there, as at an EOS. Ctrl-C
+        passes through; everything before it is kept.
+        """
+        started = time.perf_counter()
+        for one in rounds:
+            one, pieces = self._take(one)
+            self.rounds.append(replace(one, rows=None))
+            self.seconds = time.perf_counter() - started
+            yield one, pieces
+            self.seconds = time.perf_counter() - started
+            if self._stop.found:
+                self.finish_reason = "stop"
+                return
+        self.finish_reason = self.generation.finish_reason
+
+    def run(self, rounds: Iterable[Round]) -> None:
+        """The same, in silence."""
+        for _ in self.watch(rounds):
+            pass
+        self.flush()
+
+    def flush(self) -> list[Piece]:
+        """The end: what was held back, and a character begun and never finished."""
+        if self._stop.found:
+            return []
+        pieces = self._stop.push(self._decoder.flush(), "plain") + self._stop.flush()
+        self.text += "".join(text for text, _ in pieces)
+        self.finish_reason = "stop" if self._stop.found else self.finish_reason
+        return pieces
+
+    def _take(self, one: Round) -> tuple[Round, list[Piece]]:
+        """The round up to a stop text, and its text."""
+        pieces: list[Piece] = []
+        for i, (token, label) in enumerate(labels(one), start=1):
+            text = "" if token in self._hidden else self._decoder.push([token])
+            pieces += self._stop.push(text, label)
+            if self._stop.found:
+                kept, n_accepted = one.committed[:i], min(one.n_accepted, i)
+                one = Round(one.tokens, n_accepted, kept, None, one.rows)
+                break
+        self.text += "".join(text for text, _ in pieces)
+        return one, pieces
 
 
-def steps_of(request: Request, speculative: bool) -> Iterator[Step | Round]:
-    """The decode itself, as an iterator of whatever commits tokens."""
-    target, limits = request.pair.target, request.limits
-    chance, sampling = Seeded(request.seed), request.sampling
-    if not speculative or request.drafter is None:
-        return autoregressive_steps(target, request.prompt, limits, chance, sampling)
-    return speculative_rounds(
-        target, request.drafter, request.prompt, request.gamma, limits, chance, sampling
-    )
-
-
-def run(
-    request: Request,
-    decode: Decode,
-    speculative: bool,
-    paint: Paint = Paint(False),
-    show: bool = False,
+def show(
+    job: Job, decode: Decode, speculative: bool, paint: Paint, trace: bool = False
 ) -> None:
-    """Decode to the end into `decode`, writing the text as it comes if `show`.
+    """Decode to the end, writing the text as it comes; `trace` makes the tables too.
 
-    Ctrl-C passes through; `decode` then holds all that was committed before.
+    After Ctrl-C what was held back is written.
     """
-    decoder = StreamDecoder(request.pair.tokenizer)
-    started = time.perf_counter()
-    for step in steps_of(request, speculative):
-        decode.tokens.extend(step.committed)
-        decode.target_forwards += 1
-        if isinstance(step, Round):
-            decode.rounds.append(step)
-        if show:
-            write(piece_of(step, decoder, paint, request))
-        decode.seconds = time.perf_counter() - started
-        decode.finish_reason = step.finish_reason
-    if not decode.target_forwards:
-        decode.finish_reason = request.limits.reason
-    if show:
-        write(decoder.flush())
+    try:
+        for one, pieces in decode.watch(rounds_of(job, speculative)):
+            write(painted(pieces, paint))
+            if trace:
+                n = len(decode.rounds)
+                decode.tables.append(round_table(one, n, job.pair.tokenizer, paint))
+    finally:
+        write(painted(decode.flush(), paint))
 
 
-def piece_of(
-    step: Step | Round, decoder: StreamDecoder, paint: Paint, request: Request
-) -> str:
-    """The text that a step added; an EOS is none."""
-    hidden = request.limits.eos_ids
-    if isinstance(step, Round):
-        return coloured_text(step, decoder, paint, hidden)
-    tokens = (token for token in step.committed if token not in hidden)
-    return paint(decoder.push(tokens), "plain")
-
-
-def text_of(request: Request, decode: Decode) -> str:
-    """All new text; an EOS is none."""
-    hidden = request.limits.eos_ids
-    return request.pair.tokenizer.decode(t for t in decode.tokens if t not in hidden)
-
-
-def write_trace(request: Request, decode: Decode, paint: Paint) -> None:
-    """Every round so far as a small table."""
-    if request.drafter is None:
-        print("nothing to trace: --drafter none drafts nothing", file=sys.stderr)
-    for number, round in enumerate(decode.rounds, start=1):
-        write(round_table(round, number, request.pair.tokenizer, paint) + "\n")
+def painted(pieces: list[Piece], paint: Paint) -> str:
+    """The text in the colours of its labels, neighbours of one colour together."""
+    groups = groupby(pieces, key=lambda piece: piece[1])
+    return "".join(paint("".join(c for c, _ in part), label) for label, part in groups)
 
 
 def write(text: str) -> None:
@@ -115,6 +140,6 @@ def paint_for(stream: TextIO) -> Paint:
 
     (no-color.org: set to anything but the empty string.)
     """
-    refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    colourless = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     terminal = stream.isatty()
-    return Paint(terminal and not refused, terminal)
+    return Paint(terminal and not colourless, terminal)

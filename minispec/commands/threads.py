@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from minispec.gpt2 import GPT
+from minispec.model.gpt2 import GPT
 
 SMALL = 50_000_000  # parameters: beyond that a pass is long, and many threads pay
 N_TOKENS = 5  # of a pass: a verification of four drafts
@@ -24,13 +24,15 @@ N_PASSES = 10  # of each kind, by turns
 def settle_threads(model: GPT) -> None:
     """Set torch's number of threads to 1 if that makes passes of the model faster."""
     many = torch.get_num_threads()
-    if many == 1 or "OMP_NUM_THREADS" in os.environ or n_parameters(model) > SMALL:
+    if many == 1 or "OMP_NUM_THREADS" in os.environ or model.n_parameters > SMALL:
         return
     torch.set_num_threads(faster_of(many, 1, model))
 
 
-def n_parameters(model: GPT) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
+def n_threads() -> str:
+    """The number of threads now, in words."""
+    n = torch.get_num_threads()
+    return f"{n} thread" + "s" * (n > 1)
 
 
 def faster_of(many: int, few: int, model: GPT) -> int:
@@ -45,9 +47,9 @@ def faster_of(many: int, few: int, model: GPT) -> int:
 
 
 @torch.inference_mode()
-def seconds_of_pass(model: GPT, n_threads: int) -> float:
-    """One pass over a few tokens, head included."""
-    torch.set_num_threads(n_threads)
+def seconds_of_pass(model: GPT, n: int) -> float:
+    """One pass over a few tokens with n threads, head included."""
+    torch.set_num_threads(n)
     ids = torch.zeros(1, min(N_TOKENS, model.config.n_positions), dtype=torch.long)
     started = time.perf_counter()
     model(ids)

@@ -7,20 +7,20 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from minispec.commands.compare import warm_up
-from minispec.commands.options import Request, add_decoding_options, request_from
-from minispec.commands.streaming import steps_of
-from minispec.commands.threads import n_parameters
-from minispec.draft import Drafter
-from minispec.gpt2 import GPT
-from minispec.trace.page import generation_of, render, trace_data
-from minispec.trace.recording import Recorded, record
-from minispec.trace.speed import speed_of
+from minispec.commands.options import Job, add_decoding_parser, job_from
+from minispec.commands.streaming import Decode, rounds_of, warm_up
+from minispec.core.rounds import Round
+from minispec.files.whole import check_writable, replacing
+from minispec.model.gpt2 import GPT
+from minispec.show.page import PageData, render
+from minispec.show.recording import Recorded, record
+from minispec.show.speed import speed_of
 
+SAYS = "write a page on which a decode can be stepped through"
 DESCRIPTION = """\
 Write a decode as one HTML page on which it can be stepped through: what was drafted,
 with which probabilities, the draw that decided each token, the residual, both caches
-before and after rollback, and the speed-up as foretold and as measured.
+before and after rollback, and the speed-up as predicted and as measured.
 
 The page is a single file. It loads nothing, so it can be opened from disk, printed, and
 passed on. The text in it is the one that `generate` writes with the same options.
@@ -34,14 +34,8 @@ examples:
 
 def add_parser(commands: "argparse._SubParsersAction") -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "trace",
-        help="write a page on which a decode can be stepped through",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_decoding_options(parser)
+    texts = SAYS, DESCRIPTION, EXAMPLES
+    parser = add_decoding_parser(commands, run_trace, "trace", texts)
     parser.add_argument(
         "--out",
         type=Path,
@@ -49,115 +43,79 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
         metavar="FILE",
         help="where to write the page; a file that is there is replaced (%(default)s)",
     )
-    parser.set_defaults(run=run_trace)
 
 
 def run_trace(args: argparse.Namespace) -> int:
     """Decode twice, the target alone for its speed, and write the page."""
-    check_out(args.out)
-    if args.drafter == "none":
-        raise ValueError(
-            "trace needs a drafter: give --drafter model or ngram, or use "
-            "`generate --drafter none` for the target alone"
-        )
-    request = request_from(args)
-    assert request.drafter is not None
-    warm_up(request)
-    alone = list(seconds_of(steps_of(request, speculative=False)))
-    rounds = list(recorded_rounds(request, request.drafter))
-    page = page_of(request, rounds, alone, settings_of(args, request))
-    try:
-        args.out.write_text(page, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise ValueError(cannot_write(args.out, error.strerror)) from error
-    print(f"{args.out}: {len(rounds)} rounds; open it in a browser")
+    if args.out == Path("-"):  # elsewhere standard output, where the summary goes
+        raise ValueError("--out needs a file of its own: give a name, such as a.html")
+    check_writable(args.out)  # before any time is spent on the decode
+    job = job_from(args)
+    warm_up(job)
+    alone: list[float] = []
+    Decode(job).run(timed(rounds_of(job, speculative=False), alone))
+    recorded: list[Recorded] = []
+    page = page_of(job, recorded, alone)
+    with replacing(args.out) as part:
+        part.write_text(page, encoding="utf-8", newline="\n")
+    print(f"{args.out}: {len(recorded)} rounds; open it in a browser")
     return 0
 
 
-def check_out(path: Path) -> None:
-    """Refuse what can never be written, before any time is spent on the decode."""
-    if path == Path("-"):  # elsewhere that is standard output, where the summary goes
-        raise ValueError(cannot_write(path, "a page needs a file of its own"))
-    try:
-        if path.is_dir():
-            raise ValueError(cannot_write(path, "it is a folder"))
-        if not path.parent.is_dir():
-            raise ValueError(cannot_write(path, f"there is no folder {path.parent}"))
-    except OSError as error:  # a name too long, a folder that may not be entered
-        raise ValueError(cannot_write(path, error.strerror)) from error
-
-
-def cannot_write(path: Path, why: str | None) -> str:
-    """The sentence for the user."""
-    return f"cannot write {path} ({why}): give --out a file in a folder you may write"
-
-
-def recorded_rounds(request: Request, drafter: Drafter) -> Iterator[Recorded]:
-    """The decode of `generate`, watched."""
-    return record(
-        request.pair.target,
-        drafter,
-        request.prompt,
-        request.gamma,
-        request.limits,
-        request.seed,
-        request.sampling,
-    )
-
-
-def seconds_of(steps: Iterable[object]) -> Iterator[float]:
-    """The wall time of each step."""
+def timed(rounds: Iterable[Round], seconds: list[float]) -> Iterator[Round]:
+    """The same rounds; the wall time of each is noted."""
     started = time.perf_counter()
-    for _ in steps:
-        ended = time.perf_counter()
-        yield ended - started
+    for one in rounds:
+        seconds.append(time.perf_counter() - started)
+        yield one
         started = time.perf_counter()
 
 
-def page_of(
-    request: Request,
-    rounds: list[Recorded],
-    alone: list[float],
-    settings: dict[str, str],
-) -> str:
-    """The page as HTML. `alone`: seconds of each step of the target alone."""
-    reason = (rounds[-1].round.finish_reason if rounds else None) or (
-        request.limits.reason
-    )
-    speed = speed_of(generation_of(rounds, reason), rounds, alone)
-    data = trace_data(
-        request.text,
-        len(request.prompt),
-        rounds,
-        reason,
-        speed,
-        settings,
-        request.pair.tokenizer,
-        request.limits.eos_ids,
-    )
-    return render(data)
+def page_of(job: Job, recorded: list[Recorded], alone: list[float]) -> str:
+    """The decode of `generate` as HTML; what is recorded is appended to `recorded`.
+
+    `alone`: the seconds of each step of the target alone.
+    """
+    assert job.drafter is not None
+    tokenizer, eos_ids = job.pair.tokenizer, job.request.sampling.eos_ids
+    data = PageData(job.text, len(job.request.prompt), tokenizer, eos_ids)
+    decode, drafter = Decode(job), job.drafter
+
+    def rounds() -> Iterator[Round]:
+        for one, facts in record(job.pair.target, drafter, job.request, job.seed):
+            recorded.append(facts)
+            yield one
+
+    for one, _ in decode.watch(rounds()):
+        data.add(one, recorded[-1], decode.generation)
+    decode.flush()
+    speed = speed_of(decode.generation, recorded, alone)
+    ended = decode.text, decode.finish_reason
+    return render(data.finish(*ended, decode.generation, speed, settings_of(job)))
 
 
-def settings_of(args: argparse.Namespace, request: Request) -> dict[str, str]:
+def settings_of(job: Job) -> dict[str, str]:
     """What was asked for, by name. No folders: the page may be passed on."""
-    draft = request.pair.draft
+    draft, sampling, n = job.pair.draft, job.request.sampling, len(job.request.prompt)
     return {
-        "target": size_of(request.pair.target),
+        "target": size_of(job.pair.target),
         "drafter": size_of(draft) if draft else "n-gram lookup in the text so far",
-        "gamma": str(args.gamma),
-        "temperature": f"{args.temperature:g}",
-        "top-k": str(args.top_k or "all"),
-        "top-p": f"{args.top_p:g}",
-        "min-p": f"{args.min_p:g}",
-        "repetition penalty": f"{args.repetition_penalty:g}",
-        "min. tokens": str(args.min_tokens),
-        "seed": str(args.seed),
+        "gamma": str(job.gamma),
+        "temperature": f"{sampling.temperature:g}",
+        "top-k": str(sampling.top_k or "all"),
+        "top-p": f"{sampling.top_p:g}",
+        "min-p": f"{sampling.min_p:g}",
+        "repetition penalty": f"{sampling.repetition_penalty:g}",
+        "min. tokens": str(max(0, sampling.min_length - n)),
+        "EOS ids": ", ".join(map(str, sampling.eos_ids)) or "none",
+        "stop texts": ", ".join(map(repr, job.stops)) or "none",
+        "seed": str(job.seed),
     }
 
 
 def size_of(model: GPT) -> str:
     """A model in a few words."""
     layers, width = model.config.n_layer, model.config.n_embd
-    millions = n_parameters(model) / 1e6
+    millions = model.n_parameters / 1e6
     plural = "layer" if layers == 1 else "layers"
     return f"{layers} {plural} of width {width}, {millions:.3g} M parameters"

@@ -8,8 +8,8 @@ prefix that occurred before, and propose what came after its most recent occurre
 model, no cache, next to no cost; where nothing matches, K = 0 and the round is a plain
 target step.
 
-The proposal is chosen, not drawn, so its distribution is one-hot and acceptance happens
-with the target's own probability of the token.
+The proposal is chosen, not drawn, so its distribution is one-hot, and a token is
+accepted with the target's own probability of it.
 
 Reference: Saxena 2023, "Prompt Lookup Decoding". Left out: an index of all n-grams, and
 continuing a copy past the end of the prefix.
@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from minispec.draft import Proposal
-from minispec.randomness import Randomness
+from minispec.core.draft import Drafter, Proposal
+from minispec.core.randomness import Randomness
 
 
-class NgramDrafter:
+class NgramDrafter(Drafter):
     """Copies from the prefix. It has no state, so there is nothing to roll back."""
 
     def __init__(self, vocab_size: int, longest: int = 4, shortest: int = 1) -> None:
@@ -37,9 +37,6 @@ class NgramDrafter:
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
         tokens = copy_continuation(prefix, gamma, self.longest, self.shortest)
         return Proposal.certain(tokens, self.vocab_size)
-
-    def rollback(self, length: int) -> None:
-        pass
 
 
 def copy_continuation(

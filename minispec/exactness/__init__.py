@@ -1,46 +1,54 @@
-"""Exactness by enumeration: the whole law of an output, from the code that makes it.
+"""Exactness by enumeration: the whole distribution of an output, from the code itself.
 
 A decoder is a deterministic function of its random decisions. There are finitely many
 of them, each with a known probability, so it can be run once down every branch:
 
-    law(output) = sum, over all paths of decisions that lead to it, of the product of
-                  their probabilities
+    P(output) = sum, over all branches of decisions that lead to it, of the product of
+                their probabilities
 
-Production code runs unaltered, with its caches, rollbacks, EOS and budget, and two
-decoders are the same exactly if their laws are. To test a decoder of your own, write it
-as a function of a `Randomness`:
+Production code runs unaltered, with its caches, rollbacks, EOS and budget. To test a
+decoder of your own, write it as a function of a `Randomness`:
 
-    assert_same_law(output_law(mine), output_law(the_target_alone))
+    expected = output_distribution(the_target_alone)
+    assert_same_distribution(output_distribution(mine), expected)
 
-`enumeration.py` says how the branches are visited, and `comparison.py` shows where two
-laws part. To test only how drafts are accepted and replaced, or code that draws from
-torch's generator: `rejection.py`. For laws too large to enumerate: `statistics.py`.
+Read `enumeration` (how the branches are visited), `comparison` (where two distributions
+part) and `one_round` (to test only how drafts are accepted and replaced). For code that
+draws from torch, `random` or numpy there are `torch_chance` and `open_numbers`; what
+they cannot follow is named by `foreign`. For distributions too large to enumerate there
+is `statistics`.
 """
 
 from __future__ import annotations
 
 from minispec.exactness.comparison import (
-    assert_same_law,
-    comparison,
+    assert_same_distribution,
+    difference_table,
     largest_difference,
 )
 from minispec.exactness.enumeration import (
+    FLOAT32_ROUNDING,
     ROUNDING,
+    Branch,
+    Distribution,
     Enumeration,
-    Law,
     TooManyBranches,
-    enumerate_law,
-    output_law,
+    enumerate_outputs,
+    output_distribution,
 )
+from minispec.exactness.foreign import NotEnumerable
 
 __all__ = [
+    "FLOAT32_ROUNDING",
     "ROUNDING",
+    "Branch",
+    "Distribution",
     "Enumeration",
-    "Law",
+    "NotEnumerable",
     "TooManyBranches",
-    "assert_same_law",
-    "comparison",
-    "enumerate_law",
+    "assert_same_distribution",
+    "difference_table",
+    "enumerate_outputs",
     "largest_difference",
-    "output_law",
+    "output_distribution",
 ]

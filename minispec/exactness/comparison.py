@@ -1,33 +1,45 @@
-"""Whether two laws are the same, and where they part if not."""
+"""Whether two distributions are the same, and where they part if not."""
 
 from __future__ import annotations
 
-from minispec.exactness.enumeration import ROUNDING, Law
+from minispec.exactness.enumeration import (
+    FLOAT32_ROUNDING,
+    ROUNDING,
+    Distribution,
+)
 
 N_SHOWN = 6  # sequences that a failure names
+FLOAT32_HINT = (
+    "\nSo little is what float32 leaves, also in torch.rand(1): draw in float64, or "
+    f"allow it with tolerance=FLOAT32_ROUNDING ({FLOAT32_ROUNDING:.0e})"
+)
 
 
-def largest_difference(a: Law, b: Law) -> float:
-    """The largest difference of any sequence's probability under two laws."""
+def largest_difference(a: Distribution, b: Distribution) -> float:
+    """The largest difference of any sequence's probability."""
     return max(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys())
 
 
-def assert_same_law(a: Law, b: Law, tolerance: float = ROUNDING) -> None:
+def assert_same_distribution(
+    a: Distribution, b: Distribution, tolerance: float = ROUNDING
+) -> None:
     """Raise AssertionError if any sequence's probability differs by more.
 
-    `a` is the law under test, `b` what it should be; the message shows the sequences
-    that `a` produces too often or too rarely, the worst first.
+    `a` is under test, `b` what it should be; the message shows the sequences that `a`
+    produces too often or too rarely, the worst first.
     """
     difference = largest_difference(a, b)
     if not difference <= tolerance:
+        hint = FLOAT32_HINT if difference <= FLOAT32_ROUNDING else ""
         raise AssertionError(
-            f"the laws differ by up to {difference:.3g} (tolerance {tolerance:.3g}); "
-            f"of {len(a.keys() | b.keys())} sequences the worst:\n{comparison(a, b)}"
+            f"the distributions differ by up to {difference:.3g} (tolerance "
+            f"{tolerance:.3g}); of {len(a.keys() | b.keys())} sequences the worst:\n"
+            f"{difference_table(a, b)}{hint}"
         )
 
 
-def comparison(a: Law, b: Law, n: int = N_SHOWN) -> str:
-    """A table of the sequences whose probabilities differ most."""
+def difference_table(a: Distribution, b: Distribution, n: int = N_SHOWN) -> str:
+    """The sequences whose probabilities differ most, one a line."""
     difference = {
         key: abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()
     }

@@ -1,13 +1,13 @@
-"""Exactness by statistics: for laws that can be drawn from but not enumerated.
+"""Exactness by statistics: for what can be drawn from but not enumerated.
 
-Draw n times and compare the counts with the law they should have, by the likelihood
-ratio:
+Draw n times and compare the counts with the distribution they should have, by the
+likelihood ratio:
 
     G = 2 sum over outcomes of observed * log(observed / expected)
 
-If the law is right, G is chi-square distributed with (outcomes - 1) degrees of freedom.
-If another law is drawn from, G is non-central chi-square with non-centrality
-2 n KL(other || law), which grows with n. So a test has two rates that must be stated:
+If the distribution is right, G is chi-square distributed with (outcomes - 1) degrees of
+freedom. If another one is drawn from, G is non-central chi-square with non-centrality
+2 n KL(other || expected), which grows with n. So a test has two rates to be stated:
 
     false alarm   how often a right sampler is called wrong: chosen, e.g. 1e-4
     power         how often a given wrong sampler is found: computed, by choosing n
@@ -15,8 +15,9 @@ If another law is drawn from, G is non-central chi-square with non-centrality
 A pass means: no deviation that these n draws can show. Enumeration, where it is
 possible, says more.
 
-Reference: Wilks 1938 (the law of G); Cohen 1988, chapter 7 (power of such tests). Both
-are limits for many draws: outcomes of fewer than 5 expected draws are counted as one.
+Reference: Wilks 1938 (how G is distributed); Cohen 1988, chapter 7 (power of such
+tests). Both are limits for many draws: outcomes of fewer than 5 expected draws are
+counted as one.
 """
 
 from __future__ import annotations
@@ -28,83 +29,80 @@ from dataclasses import dataclass
 
 import torch
 
-from minispec.exactness.enumeration import Law
+from minispec.exactness.enumeration import Distribution, Output
+from minispec.exactness.foreign import seeded_globals
 
 LEAST_EXPECTED = 5  # draws of an outcome, for chi-square to describe its count
 
 
 @dataclass(frozen=True)
 class GTest:
-    """A deviation of counts from a law, and how probable one as large is by chance."""
+    """How far counts deviate, and how probable it is by chance to deviate as far."""
 
     statistic: float  # G
     degrees: int  # of freedom
     p_value: float
 
 
-def draw(
-    run: Callable[[], Iterable[int]], n: int, seed: int
-) -> Counter[tuple[int, ...]]:
-    """The outcomes of `n` runs of a sampler that draws from torch's generator.
+def draw(run: Callable[[], Iterable[int]], n: int, seed: int) -> Counter[Output]:
+    """The outcomes of `n` runs of a sampler that draws from the global generators.
 
-    The generator (of the CPU) is seeded for this and put back afterwards.
+    They are seeded, and put back afterwards.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded_globals(seed):
         return Counter(tuple(map(int, run())) for _ in range(n))
 
 
-def g_test(counts: Counter[tuple[int, ...]], law: Law) -> GTest:
-    """Whether outcomes counted may come from `law`: compare p_value to a false alarm.
+def g_test(counts: Counter[Output], expected: Distribution) -> GTest:
+    """Whether `counts` may come from `expected`: compare p_value to a false alarm.
 
-    An outcome that the law does not allow makes p_value 0. Raises ValueError without
-    counts.
+    An outcome that cannot be makes p_value 0. Raises ValueError without counts.
     """
     n = sum(counts.values())
     if n < 1:
         raise ValueError("there are no counts to test")
-    if any(count and not law.get(outcome, 0.0) for outcome, count in counts.items()):
+    if any(n_seen and not expected.get(key) for key, n_seen in counts.items()):
         return GTest(math.inf, 0, 0.0)
-    common = frequent(law, n)
-    observed = pooled({key: counts[key] / n for key in counts}, common)
-    statistic = 2 * n * divergence(observed, pooled(law, common))
-    degrees = sum(prob > 0 for prob in pooled(law, common)) - 1
+    common, probs, degrees = pooled(expected, n)
+    shares = lumped({key: n_seen / n for key, n_seen in counts.items()}, common)
+    statistic = 2 * n * divergence(shares, probs)
     return GTest(statistic, degrees, chi_square_tail(statistic, degrees))
 
 
-def power(law: Law, other: Law, n: int, false_alarm: float) -> float:
+def power(
+    expected: Distribution, other: Distribution, n: int, false_alarm: float
+) -> float:
     """The chance that `n` draws from `other` give a p_value below `false_alarm`."""
-    allowed = math.fsum(prob for key, prob in other.items() if law.get(key, 0.0))
-    unseen = min(allowed, 1.0) ** n  # no draw is one that `law` forbids
+    possible = {key: prob for key, prob in other.items() if expected.get(key)}
+    allowed = math.fsum(possible.values())
+    unseen = min(allowed, 1.0) ** n  # no draw is one that `expected` forbids
     if unseen < 1e-300:
         return 1.0
-    common = frequent(law, n)
-    probs = pooled(law, common)
-    degrees = sum(prob > 0 for prob in probs) - 1
-    possible = {key: prob / allowed for key, prob in other.items() if law.get(key)}
-    shift = 2 * n * divergence(pooled(possible, common), probs)
+    common, probs, degrees = pooled(expected, n)
+    drawn = [prob / allowed for prob in lumped(possible, common)]
+    shift = 2 * n * divergence(drawn, probs)
     found = noncentral_tail(critical_value(degrees, false_alarm), degrees, shift)
     return 1 - unseen * (1 - found)
 
 
 def draws_needed(
-    law: Law,
-    other: Law,
+    expected: Distribution,
+    other: Distribution,
     false_alarm: float = 1e-4,
     wanted: float = 0.999,
     at_most: int = 10_000_000,
 ) -> int:
-    """How many draws find `other` in place of `law` with the power `wanted`.
+    """How many draws find `other` in place of `expected` with the power `wanted`.
 
-    Raises ValueError where `at_most` do not: the laws are then all but the same.
+    Raises ValueError where `at_most` do not: the two are then all but the same.
     """
     n = 1
-    while power(law, other, n, false_alarm) < wanted:
+    while power(expected, other, n, false_alarm) < wanted:
         n = math.ceil(1.1 * n)
         if n > at_most:
             raise ValueError(
-                f"{at_most} draws do not tell these laws apart with power {wanted}: "
-                "they are all but the same; enumerate instead"
+                f"{at_most} draws do not tell these distributions apart with power "
+                f"{wanted}: they are all but the same; enumerate instead"
             )
     return n
 
@@ -112,17 +110,18 @@ def draws_needed(
 # ---------------------------------------------------------------------- the outcomes
 
 
-def frequent(law: Law, n: int) -> list[tuple[int, ...]]:
-    """The outcomes that are counted one by one; all others are counted as one."""
-    return [key for key, prob in law.items() if prob * n >= LEAST_EXPECTED]
+def pooled(expected: Distribution, n: int) -> tuple[list[Output], list[float], int]:
+    """The outcomes that are counted one by one, all probabilities, the degrees."""
+    common = [key for key, prob in expected.items() if prob * n >= LEAST_EXPECTED]
+    probs = lumped(expected, common)
+    return common, probs, sum(prob > 0 for prob in probs) - 1
 
 
-def pooled(law: Law, common: list[tuple[int, ...]]) -> list[float]:
+def lumped(probs: Distribution, common: list[Output]) -> list[float]:
     """The probabilities of these outcomes, and last that of all others."""
-    probs = [law.get(key, 0.0) for key in common]
     apart = set(common)
-    rest = math.fsum(prob for key, prob in law.items() if key not in apart)
-    return [*probs, rest]
+    rest = math.fsum(prob for key, prob in probs.items() if key not in apart)
+    return [*(probs.get(key, 0.0) for key in common), rest]
 
 
 def divergence(found: list[float], expected: list[float]) -> float:

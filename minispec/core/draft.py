@@ -1,0 +1,94 @@
+"""1. The draft loop: a cheap guess at the next K tokens, with its true probabilities.
+
+A `Drafter` proposes tokens and rolls back on command. Drafters differ only in where the
+proposal comes from; here it is a small model run autoregressively: K forward passes,
+each at a fraction of the cost of one of the target's.
+
+The contract that makes everything downstream exact: `draft_probs[i]` is the very
+distribution `tokens[i]` was drawn from, after every processor, given the prefix and the
+drafts before it. The draft may use another temperature than the target, truncate, or be
+greedy, as long as it says so.
+
+Paper: Leviathan, Kalman and Matias 2023, algorithm 1, first loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.core.randomness import Randomness
+from minispec.core.rollback import rollback
+from minispec.core.sampling import Sampling, logits_to_probs
+from minispec.model.gpt2 import GPT
+from minispec.model.kv_cache import KVCache
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """K drafted tokens and the distributions they were drawn from. K may be 0."""
+
+    tokens: Tensor  # [K], int64
+    draft_probs: Tensor  # [K, V], float32 or wider
+
+    @classmethod
+    def certain(cls, tokens: Tensor, vocab_size: int) -> Proposal:
+        """Tokens that were chosen, not drawn: each distribution is one-hot."""
+        return cls(tokens, F.one_hot(tokens, vocab_size).float())
+
+
+class Drafter(Protocol):
+    """Anything that can guess ahead. One without state needs `propose` alone."""
+
+    def begin(self, cache: KVCache) -> None:
+        """A new text begins. `cache` is the target's, still empty."""
+        return None
+
+    def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
+        """Guess what follows `prefix` [n]: at most `gamma` tokens, perhaps none.
+
+        `gamma` is 0 if the text has room for only one token more. The prefix may be
+        read but not changed.
+        """
+        ...
+
+    def rollback(self, length: int) -> None:
+        """Keep nothing that was learned from beyond prefix[:length]."""
+        return None
+
+
+class ModelDrafter(Drafter):
+    """A small GPT as drafter, with a cache of its own."""
+
+    def __init__(self, model: GPT, sampling: Sampling = Sampling()) -> None:
+        self.model, self.sampling = model, sampling
+
+    def begin(self, cache: KVCache) -> None:
+        n_positions = self.model.config.n_positions
+        self.cache = self.model.new_cache(min(n_positions, cache.capacity))
+
+    @torch.inference_mode()
+    def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
+        """Draw tokens one after another, each from the model's processed distribution.
+
+        Each pass feeds what the cache has not seen; the last drafted token stays
+        unseen. Only the last row goes through the head.
+        """
+        model, text = self.model, prefix
+        rows = [torch.empty(0, model.config.vocab_size, device=prefix.device)]
+        # Drafting K tokens feeds the prefix and K - 1 of them, which must fit.
+        fits = model.config.n_positions - len(prefix) + 1
+        for _ in range(min(gamma, fits)):
+            logits = model(text[None, self.cache.length :], self.cache, last=1)[0]
+            probs = logits_to_probs(logits, self.sampling, text)
+            token = randomness.sample(probs[0])
+            text = torch.cat([text, text.new_tensor([token])])
+            rows.append(probs)
+        return Proposal(text[len(prefix) :], torch.cat(rows))
+
+    def rollback(self, length: int) -> None:
+        rollback(self.cache, length)

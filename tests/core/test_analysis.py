@@ -1,0 +1,169 @@
+"""The analysis: identities, enumeration and brute force, and the published numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from minispec.core import analysis
+from minispec.core.analysis import best_gamma, expected_speedup, expected_tokens
+
+from support.checks import agree
+from support.strategies import row_pairs
+
+ALPHAS, GAMMAS = st.floats(0, 1), st.integers(0, 8)
+RATIOS, COSTS = st.floats(0, 2), st.floats(0.5, 3)
+exercise = pytest.mark.exercise12
+
+
+def tokens_by_enumeration(alpha: float, gamma: int) -> float:
+    """Every pattern of gamma coin flips: its chance times the tokens it makes."""
+    mean = 0.0
+    for flips in product([True, False], repeat=gamma):
+        chance = math.prod(alpha if kept else 1 - alpha for kept in flips)
+        mean += chance * ((*flips, False).index(False) + 1)
+    return mean
+
+
+# ------------------------------------------------------------------ tokens per round
+
+
+@exercise
+@given(ALPHAS | st.sampled_from([1.0, 1 - 1e-16, 1 - 1e-13]), GAMMAS)
+def test_expected_tokens_is_the_mean_over_all_outcomes(
+    alpha: float, gamma: int
+) -> None:
+    """Where drafts are kept for certain, or nearly so, it is gamma + 1: no 0 / 0."""
+    expected = tokens_by_enumeration(alpha, gamma)
+    broke = "Not the mean over all patterns of kept and rejected drafts."
+    found = expected_tokens(alpha, gamma)
+    agree(found, expected, broke, 1e-12, alpha=alpha, gamma=gamma)
+
+
+@given(rows=row_pairs())
+def test_overlap_is_the_expected_acceptance(rows: tuple[Tensor, Tensor]) -> None:
+    """Each token in turn, kept with min(1, target / draft); 1 - total variation."""
+    target, draft = rows
+    kept = [d * min(1.0, t / d) for t, d in zip(*(row.tolist() for row in rows)) if d]
+    found = analysis.overlap(target[None], draft[None])[0].item()
+    assert found == pytest.approx(sum(kept), abs=1e-12)
+    variation = (target - draft).abs().sum().item() / 2
+    assert found == pytest.approx(1 - variation, abs=1e-12)
+
+
+# -------------------------------------------------------------------------- speed-up
+
+
+@given(ALPHAS, GAMMAS, RATIOS, COSTS)
+def test_speedup_is_time_saved(
+    alpha: float, gamma: int, ratio: float, cost: float
+) -> None:
+    """1,000 rounds against the target making the same tokens one by one; measured
+    rounds and expected ones share the formula."""
+    tokens = tokens_by_enumeration(alpha, gamma)
+    seconds = 1000 * gamma * ratio + 1000 * cost  # one target step = 1 second
+    found = expected_speedup(alpha, gamma, ratio, cost)
+    assert found == pytest.approx(1000 * tokens / seconds)
+    assert found == pytest.approx(analysis.round_speedup(tokens, gamma, ratio, cost))
+
+
+@exercise
+@given(ALPHAS, st.floats(0, 0.5), st.lists(COSTS, min_size=1, max_size=8))
+def test_best_gamma_is_the_best_of_all_and_the_smallest(
+    alpha: float, ratio: float, costs: list[float]
+) -> None:
+    """Costs as measured may rise in steps, so the speed-up has more than one hill."""
+
+    def speedup(gamma: int) -> float:
+        tokens = tokens_by_enumeration(alpha, gamma)
+        return tokens / (gamma * ratio + costs[gamma - 1]) if gamma else 1.0
+
+    longest = len(costs)
+    best = best_gamma(alpha, ratio, lambda gamma: costs[gamma - 1], longest)
+    assert 0 <= best <= longest, f"best_gamma is {best} of at most {longest}"
+    speedups = [speedup(gamma) for gamma in range(longest + 1)]
+    broke = "Another gamma has a higher speed-up (0 means not to speculate: 1.0)."
+    what = {"alpha": alpha, "cost_ratio": ratio, "costs": costs, "best": best}
+    agree(speedups[best], max(speedups), broke, tolerance=1e-9, **what)
+    assert all(speedups[best] > one - 1e-9 for one in speedups[:best])
+
+
+@exercise
+@pytest.mark.parametrize(
+    "alpha, ratio, gamma, speedup",
+    [(0.8, 0.05, 8, 3.09), (0.8, 0.1, 6, 2.47), (0.5, 0.5, 0, 1)],
+)
+def test_known_optima(alpha: float, ratio: float, gamma: int, speedup: float) -> None:
+    agree(best_gamma(alpha, ratio), gamma, "Wrong best gamma.", alpha=alpha, c=ratio)
+    assert expected_speedup(alpha, gamma, ratio) == pytest.approx(speedup, abs=0.005)
+
+
+@given(gamma=st.integers(1, 12), ratio=RATIOS, cost=COSTS)
+def test_break_even_is_the_root(gamma: int, ratio: float, cost: float) -> None:
+    root = analysis.break_even_alpha(gamma, ratio, cost)
+    if root is None:
+        assert gamma + 1 < gamma * ratio + cost  # all kept would still be a loss
+    elif root < 1e-9:
+        assert cost + gamma * ratio <= 1 + 1e-6  # nothing kept is no loss
+    else:
+        assert expected_speedup(root, gamma, ratio, cost) == pytest.approx(1)
+
+
+# --------------------------------------------------------------- memory-bound model
+
+
+def test_seventy_billion_in_half_precision() -> None:
+    seconds = analysis.seconds_per_token(70e9, 2, 3.35e12)
+    assert seconds == pytest.approx(0.042, rel=0.01)
+
+
+@given(st.floats(1e6, 1e12), st.floats(0.5, 8), st.floats(1e9, 1e13), st.floats(1, 1e4))
+def test_arithmetic_catches_up_with_reading_where_the_model_says(
+    n_parameters: float, width: float, bandwidth: float, flops_per_byte: float
+) -> None:
+    flops = bandwidth * flops_per_byte
+    n = analysis.tokens_while_flat(width, bandwidth, flops)
+    reading = analysis.seconds_per_token(n_parameters, width, bandwidth)
+    assert 2 * n_parameters * n / flops == pytest.approx(reading)
+
+
+@exercise
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: expected_tokens(1.5, 1),
+        lambda: expected_tokens(0.5, -1),
+        lambda: best_gamma(2, 0.1, longest=0),
+        lambda: best_gamma(0.5, -0.1),
+        lambda: best_gamma(0.5, 0.1, longest=-1),
+    ],
+)
+def test_what_is_out_of_range_is_a_value_error(call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda: expected_tokens(1.5, 1), "alpha"),
+        (lambda: expected_tokens(math.nan, 1), "alpha"),
+        (lambda: expected_tokens(0.5, -1), "gamma"),
+        (lambda: expected_speedup(0.5, 1, -0.1), "cost_ratio"),
+        (lambda: expected_speedup(0.5, 1, 0.1, 0), "verify_cost"),
+        (lambda: analysis.round_speedup(-1, 1, 0.1), "tokens"),
+        (lambda: best_gamma(2, 0.1, longest=0), "alpha"),
+        (lambda: analysis.break_even_alpha(0, 0.1), "gamma"),
+        (lambda: analysis.seconds_per_token(0, 2, 1), "n_parameters"),
+        (lambda: analysis.tokens_while_flat(2, 1, 0), "flops_per_second"),
+    ],
+)
+def test_errors_name_what_is_wrong(call: Callable[[], object], name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name} must be .*, got "):
+        call()

@@ -1,0 +1,63 @@
+"""One way to compare, so that every failure shows the input, got and expected."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+N_SHOWN = 40  # numbers of a tensor
+
+
+def agree(
+    got: Any, expected: Any, broke: str, tolerance: float = 1e-12, **given: Any
+) -> None:
+    """`got` is `expected`, to `tolerance` if they are floats; else say what broke.
+
+    `broke` is a sentence for the one who wrote the code, and `given` what went in, by
+    name. Tensors must have the same shape; types may differ in width.
+    """
+    __tracebackhide__ = True
+    if not _close(got, expected, tolerance):
+        lines = [f"{name}: {shown(value)}" for name, value in given.items()]
+        lines += [f"got: {shown(got)}", f"expected: {shown(expected)}"]
+        if _comparable(got, expected) and (difference := _difference(got, expected)):
+            lines += [f"largest difference: {difference:.2g}"]
+        raise AssertionError("\n  ".join([broke, *lines]))
+
+
+def shown(value: Any) -> str:
+    """In small numbers: four digits, and the shape of what is too large to show."""
+    if isinstance(value, Tensor):
+        if value.numel() > N_SHOWN:
+            return f"a tensor of shape {list(value.shape)}"
+        empty = f" of shape {list(value.shape)}" if value.numel() == 0 else ""
+        return shown(value.tolist()) + empty
+    if isinstance(value, (list, tuple)) and len(value) <= N_SHOWN:
+        inside = ", ".join(shown(one) for one in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value!r:.300}"
+
+
+def _comparable(got: Any, expected: Any) -> bool:
+    both = isinstance(got, Tensor) and isinstance(expected, Tensor)
+    return both and got.shape == expected.shape and expected.is_floating_point()
+
+
+def _difference(got: Tensor, expected: Tensor) -> float:
+    off = (got.double() - expected.double()).abs().nan_to_num(math.inf)
+    return float(off.max()) if off.numel() else 0.0
+
+
+def _close(got: Any, expected: Any, tolerance: float) -> bool:
+    if _comparable(got, expected):
+        wide = got.double(), expected.double()
+        return torch.allclose(*wide, rtol=0, atol=tolerance)
+    if isinstance(expected, Tensor):
+        alike = isinstance(got, Tensor) and got.shape == expected.shape
+        return alike and bool((got == expected).all())
+    if isinstance(expected, float):
+        return isinstance(got, (int, float)) and abs(got - expected) <= tolerance
+    return bool(got == expected)
