@@ -52,7 +52,7 @@ class Branch:
     def sample(self, probs: Tensor) -> int:
         """Branch over every token of positive probability. ValueError for a NaN."""
         if probs.isnan().any():
-            raise ValueError("a row with NaN was drawn from: such a row is not a distribution")
+            raise ValueError("a row with NaN was drawn from: not a distribution")
         return self._decide(list(enumerate(probs.tolist())))
 
     def accept(self, chance: float) -> bool:
