@@ -10,8 +10,8 @@ from minispec.core import analysis
 DESCRIPTION = """\
 Before training or buying anything: how much would speculation bring?
 
-  alpha        accepted / judged, the chance that a draft is accepted once the target
-               looks at it (compare measures it)
+  alpha        accepted / judged, the chance that a draft is accepted if all before it
+               were (compare measures it)
   cost ratio   one step of the draft over one step of the target
   gamma        how many tokens are drafted each round
 

@@ -35,7 +35,7 @@ class Round:
 
     @property
     def judged(self) -> int:
-        """Drafts that the target looked at.
+        """Drafts that were accepted or rejected.
 
         Not those after the first rejection, and not those after an EOS.
         """
@@ -93,15 +93,15 @@ class Generation:
 
     @property
     def judged(self) -> int:
-        """Proposed tokens that the target looked at."""
+        """Proposed tokens that were accepted or rejected, as in `Round.judged`."""
         return sum(one.judged for one in self.rounds)
 
     @property
     def acceptance_rate(self) -> float | None:
         """Accepted / judged, which estimates alpha; None if nothing was judged.
 
-        Engines report accepted / drafted, which is lower: it counts the drafts after a
-        rejection, and those that no one looked at.
+        Engines report accepted / drafted, which is lower: it also counts the drafts
+        after a rejection, which are never judged.
         """
         return self.accepted / self.judged if self.judged else None
 

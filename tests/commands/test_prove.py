@@ -26,7 +26,7 @@ def test_it_proves_and_refutes(capsys: pytest.CaptureFixture[str]) -> None:
     *right, wrong = [float(difference) for *_, difference in lines]
     assert max(right) <= 1e-12 and wrong > 1e-3
     assert int(lines[0][2]) > 100
-    assert "The distributions are the same" in told and "Found: " in told
+    assert "The distributions are the same" in told and "Found. " in told
     assert "too often" in told and "too rarely" in told
 
 
