@@ -4,7 +4,7 @@
 
 Speculative decoding must have the same output distribution, so this is the oracle for
 everything else here. It shares the model, the sampling chain and the stopping rule with
-the speculative decoder, and nothing of the round.
+the speculative decoder, and no step of drafting, verifying, rejecting or rolling back.
 """
 
 from __future__ import annotations

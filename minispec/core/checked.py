@@ -1,4 +1,4 @@
-"""Checks at the border: a foreign drafter may break its contract, in other words.
+"""Checks at the border, where a drafter that someone else wrote comes in.
 
 The decoders wrap every drafter in `Checked`, so that the algorithm itself holds no
 checks. Left out, because a single proposal cannot show it: whether the tokens were

@@ -42,7 +42,7 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """Anything that can guess ahead. One without state needs `propose` alone."""
+    """Anything that can guess ahead. Inherit: without state, `propose` is enough."""
 
     def begin(self, cache: KVCache) -> None:
         """A new text begins. `cache` is the target's, still empty."""

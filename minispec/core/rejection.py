@@ -22,7 +22,7 @@ really stands there, and after a resampled token the round is over.
 
 Papers: Leviathan, Kalman and Matias 2023 (arXiv 2211.17192), algorithm 1 and appendix
 A.1, where the target is p and the draft q; Chen et al. 2023 (arXiv 2302.01318),
-algorithm 2, where the target is q and the draft p. In the code they are never letters.
+algorithm 2, where the target is q and the draft p. So the code spells the roles out.
 """
 
 from __future__ import annotations

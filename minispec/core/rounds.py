@@ -27,7 +27,7 @@ class Round:
     """One pass of the target: what was drafted, and what joined the text."""
 
     tokens: tuple[int, ...]  # K drafts
-    n_accepted: int  # of them joined the text
+    n_accepted: int  # drafts that joined the text
     committed: tuple[int, ...]  # accepted drafts, then usually one token more
     finish_reason: FinishReason | None  # None while the text goes on
     # While streaming. Collected, they would take megabytes a round at GPT-2's V.

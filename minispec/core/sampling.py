@@ -164,9 +164,8 @@ def keep_top_k(probs: Tensor, k: int) -> Tensor:  # [R, V] -> [R, V]
 def keep_top_p(probs: Tensor, mass: float) -> Tensor:  # [R, V] -> [R, V]
     """Zero all but the fewest most probable tokens that together reach `mass`."""
     ranked, order = probs.sort(dim=-1, descending=True, stable=True)
-    # A token stays if those before it fall short; before the first there is nothing. A
-    # sum that should equal `mass` exactly may miss it by rounding: one token more or
-    # less, the same for draft and target.
+    # A token stays if those before it fall short of `mass`; before the first there is
+    # nothing. Rounding decides where a sum should equal `mass` exactly.
     mass_before = F.pad(ranked.cumsum(dim=-1)[:, :-1], (1, 0), value=-torch.inf)
     kept = ranked.where(mass_before < mass, 0.0)
     return torch.zeros_like(probs).scatter(-1, order, kept)
