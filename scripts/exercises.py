@@ -30,7 +30,7 @@ def main() -> int:
     """Do what the sub-command asks."""
     args = arguments()
     if args.command == "run":
-        return run(args.folder, args.rest)
+        return run(args.folder, args.rest[args.rest[:1] == ["--"] :])
     from minispec.commands.ending import ended  # not above: `run` imports the copy
 
     return ended(lambda: print(answer(args)))
@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in ("start", "run"):
         commands.add_parser(name).add_argument("folder", type=Path, metavar="DIR")
-    commands.choices["run"].add_argument("rest", nargs="*", metavar="COMMAND")
+    commands.choices["run"].add_argument("rest", nargs="...", metavar="COMMAND ...")
     commands.add_parser("list")
     for name in ("show", "hint"):
         commands.add_parser(name).add_argument("number", type=int, metavar="N")
@@ -71,6 +71,9 @@ def run(folder: Path, command: list[str]) -> int:
     """`minispec COMMAND` on everything that the learner has written."""
     functions = [one for every in EXERCISES.values() for one in every.functions]
     try:
+        if not folder.is_dir():
+            makes = f"exercises.py start {folder} makes it"
+            raise Unusable(f"{folder}: no such folder; {makes}")
         written = [one for one in functions if is_written(folder, one)]
         if not written:
             raise Unusable(f"{folder} holds no function of an exercise yet")
@@ -99,10 +102,11 @@ def start(folder: Path) -> str:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         with replacing(folder / file) as part:
             part.write_text(stub(file, numbers), encoding="utf-8")
+    n = len(missing)
     if not missing:
         return f"all {len(files)} files are there and stay: delete one to get its stub"
     return (
-        f"{len(missing)} files written to {folder}, {len(files) - len(missing)} kept. "
+        f"{n} file{'s' * (n != 1)} written to {folder}, {len(files) - n} kept. "
         f"Begin, in {PROJECT}:\n\n  python scripts/exercises.py show 1\n"
         f"  pytest --impl={folder.resolve()} -m exercise1"
     )

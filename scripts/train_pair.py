@@ -8,8 +8,8 @@
   5. figures: losses on the held-out plays, overlap, agreement
 
 Everything under way is kept in --work: stop with Ctrl-C whenever you like, and run the
-same command again to go on. Seeds are fixed. On 2 cores it takes about two hours;
-OMP_NUM_THREADS sets how many it uses.
+same command again to go on. Seeds are fixed. On 2 cores it takes about an hour and a
+half; OMP_NUM_THREADS sets how many it uses.
 
   python scripts/train_pair.py corpus
   python scripts/train_pair.py corpus --hurry 100     try it out, in two minutes

@@ -68,7 +68,8 @@ def decode_by_turns(
 ) -> None:
     """Target alone, speculative, target alone, ...; the first of each is shown."""
     paint = Paint(False) if args.json else paint_for(sys.stdout)
-    titles = ("the target alone", f"speculative  [{legend(paint)}]")
+    colours = f"  [{legend(paint)}]" if paint.enabled else ""
+    titles = "the target alone", f"speculative{colours}"
     for repeat in range(args.repeats):
         for speculative, title in zip((False, True), titles):
             decode = comparison.begin(speculative)

@@ -139,11 +139,14 @@ def two_digits(value: float | None, unit: str = "") -> str:
 
 def sameness(comparison: Comparison) -> str:
     """How the two texts relate, and why."""
-    if comparison.alone[0].generation.tokens == comparison.generation.tokens:
+    alone, fast = comparison.alone[0].generation, comparison.generation
+    if alone.tokens == fast.tokens:
         return "the texts are the same"
+    differ = "; lengths differ, speeds are per token"
+    lengths = differ if alone.emitted != fast.emitted else ""
     if comparison.job.request.sampling.temperature > 0:
-        return "two texts of the same distribution"
-    return "the texts part where two logits are equal but for rounding"
+        return f"two texts of the same distribution{lengths}"
+    return f"the texts part where two logits are equal but for rounding{lengths}"
 
 
 def advice(comparison: Comparison) -> str:

@@ -27,8 +27,8 @@ examples:
 """
 ENDINGS = {
     "eos": "the model ended the text",
-    "stop": "a --stop text was reached",
-    "length": "all --tokens written",
+    "stop": "reached a --stop text",
+    "length": "reached --tokens",
     "context": "the model's context is full",
     None: "interrupted",
 }
@@ -67,9 +67,9 @@ def run_generate(args: argparse.Namespace) -> int:
 
 def summary(job: Job, decode: Decode) -> str:
     """One line: how much, how fast, by how many passes, why it ended."""
-    generation = decode.generation
+    generation, n = decode.generation, decode.generation.emitted
     parts = [
-        f"{generation.emitted} tokens in {decode.seconds:.2f} s"
+        f"{n} token{'s' * (n != 1)} in {decode.seconds:.2f} s"
         f" ({decode.tokens_per_s:.0f} per second)",
         f"target passes: {generation.target_forwards}",
     ]
@@ -78,7 +78,7 @@ def summary(job: Job, decode: Decode) -> str:
             f"drafts accepted: {generation.accepted} of {generation.judged} judged, "
             f"{generation.drafted} drafted"
         )
-    parts.append(f"ended: {ENDINGS[decode.finish_reason]}")
+    parts.append(ENDINGS[decode.finish_reason])
     if job.drafter is not None and paint_for(sys.stdout).enabled:
         parts.append(legend(paint_for(sys.stderr)))
     return "; ".join(parts)

@@ -10,8 +10,8 @@ from minispec.files.pair import SHIPPED, check_folder
 
 DESCRIPTION = """\
 Layers, heads, widths, vocabulary, parameters; bytes and types on disk; what the KV
-cache takes per token; and how long a token takes if reading the weights were all, at
-the bandwidth that this machine shows just now. By default, both models that ship with
+cache takes per token; and how long a token takes if all the time goes into reading the
+weights, at the memory bandwidth measured now. By default, both models that ship with
 the project.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from minispec.core.sampling import Sampling
 from minispec.core.text import Request
 from minispec.drafters.ngram import NgramDrafter
 from minispec.files.pair import SHIPPED, Pair, load_pair
+
+SAFER = "lower is safer, 0 always takes the most probable token"
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """How a token is drawn from the model's distribution."""
     add = parser.add_argument_group("how tokens are drawn").add_argument
     for name, metavar, default, says in (
-        ("--temperature", "T", 0.8, "lower is bolder, 0 takes the most probable"),
+        ("--temperature", "T", 0.8, SAFER),
         ("--top-p", "P", 1.0, "only the most probable tokens that reach mass P"),
         ("--min-p", "F", 0.0, "only tokens of F times the highest probability or more"),
         ("--repetition-penalty", "R", 1.0, "above 1, tokens of the text weigh less"),
@@ -136,6 +139,8 @@ def job_from(args: argparse.Namespace) -> Job:
     request = Request(prompt, args.tokens, sampling, args.gamma)
     request.limits(pair.target.config)  # raises for a prompt that does not fit
     drafter = make_drafter(args.drafter, pair, sampling)
+    if args.drafter != "model" and args.draft != SHIPPED / "draft":
+        print(f"--draft is not used with --drafter {args.drafter}", file=sys.stderr)
     return Job(pair, drafter, text, request, args.seed, tuple(args.stop))
 
 

@@ -24,17 +24,17 @@ from minispec.exactness import (
 
 V, GAMMA, N_NEW, EOS = 3, 2, 4, 2
 DESCRIPTION = f"""\
-Is the speculative text distributed exactly as the target's own? Chance can only take
-finitely many turns, each with a known probability. So the real decoder is run once
-down every branch, and the probabilities of the branches that lead to the same text are
-added up: this is the whole distribution of its output, and nothing is estimated.
+Is the speculative text distributed exactly as the target's own? There are finitely many
+random outcomes, each with a known probability. So the real decoder is run once down
+every branch, and the probabilities of the branches that lead to the same text are added
+up: this is the whole distribution of its output, and nothing is estimated.
 
-Here two tiny models in float64 write up to {N_NEW} tokens out of {V}, one of them an
-EOS, with drafts of {GAMMA}. For each drafter and way to decode, the table shows how
-many texts can come out, how many branches lead to them, and by how much the probability
-of any text differs from what the target alone gives it. Rounding leaves less than
-{ROUNDING:.0e}. The last line is a decoder that is wrong on purpose: this is what a
-difference looks like.
+Here two tiny models in float64 write up to {N_NEW} tokens from a vocabulary of {V}, one
+of them an EOS, with drafts of {GAMMA}. For each drafter and way to decode, the table
+shows how many texts can come out, how many branches lead to them, and by how much the
+probability of any text differs from what the target alone gives it. Rounding leaves
+less than {ROUNDING:.0e}. The last line is a decoder that is wrong on purpose: this is
+what a difference looks like.
 """
 
 
@@ -107,7 +107,10 @@ def run_prove(args: argparse.Namespace) -> int:
     wrong = compare(target, lossy)
     found = largest_difference(*wrong) > 1e-3
     caught = "Found" if found else "NOT FOUND"
-    print(f"\n{caught}. It writes too often or too rarely:\n{difference_table(*wrong)}")
+    print(
+        f"\n{caught}. Sequences it produces too often or too rarely:\n"
+        f"{difference_table(*wrong)}"
+    )
     return 0 if agree and found else 1
 
 

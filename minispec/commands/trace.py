@@ -58,7 +58,8 @@ def run_trace(args: argparse.Namespace) -> int:
     page = page_of(job, recorded, alone)
     with replacing(args.out) as part:
         part.write_text(page, encoding="utf-8", newline="\n")
-    print(f"{args.out}: {len(recorded)} rounds; open it in a browser")
+    n = len(recorded)
+    print(f"{args.out}: {n} round{'s' * (n != 1)}; open it in a browser")
     return 0
 
 

@@ -118,7 +118,7 @@ def report(facts: Facts) -> str:
         "cache": f"{facts.cache_bytes_per_token:,} bytes per token, "
         f"{_bytes(full)} for the whole context",
         "time per token": f"{1e3 * facts.seconds_per_token:.3g} ms if memory-bound, "
-        f"at the {facts.bandwidth / 1e9:.3g} GB/s of just now (less on a busy machine)",
+        f"at {facts.bandwidth / 1e9:.3g} GB/s, measured now (less on a busy machine)",
     }
     lines = (f"  {key:15} {value}" for key, value in rows.items())
     return "\n".join([shown(facts.folder, 200), *lines])

@@ -10,8 +10,8 @@ const SPEEDS = {
   predicted: ["predicted from alpha, c and v", times],
   predicted_if_flat: ["predicted if verifying took one step (v = 1)", times],
   alpha: ["alpha: accepted / judged", number],
-  cost_ratio: ["c: a drafted token over a step of the target", number],
-  verify_cost: ["v: the rest of a round over a step of the target", number],
+  cost_ratio: ["c: a draft step over a target step", number],
+  verify_cost: ["v: verifying over a target step", number],
   tokens_per_s: ["tokens per second", whole],
   target_alone_tokens_per_s: ["tokens per second of the target alone", whole],
 };

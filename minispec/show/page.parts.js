@@ -2,14 +2,14 @@
 
 const SIGNS = {
   accepted: ["✓", "accepted: the target accepts the draft's token"],
-  rejected: ["✗", "rejected: the first that it does not accept"],
+  rejected: ["✗", "rejected: the first draft that the target does not accept"],
   "not judged": ["○", "not judged: after a rejection, or after the end of the text"],
-  resampled: ["↻", "resampled: drawn from the residual, in place of the rejected"],
+  resampled: ["↻", "resampled: drawn from the residual, to replace the rejected token"],
   bonus: ["+", "bonus: all were accepted, so one more comes for free"],
   plain: ["●", "plain: the target's own, because nothing was drafted"],
 };
 const ROWS = {
-  residual: "the residual: where the target wants more than the draft gave",
+  residual: "the residual: what the target gives beyond the draft's probability, normalised",
   bonus: "the target's row after the last draft",
   plain: "the target's row",
 };

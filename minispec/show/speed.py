@@ -2,8 +2,8 @@
 
 The clock gives the costs of `analysis.py`, over one step of the target alone:
 
-    c   what a drafted token takes
-    v   what the rest of a round takes: one pass over K + 1 tokens, and rejection
+    c   what a draft step takes
+    v   what verifying takes: one pass over K + 1 tokens, and rejection
 
 With alpha, the share of judged drafts that were accepted, they give the speed-up to
 expect. It differs from the measured one in one assumption: that every draft is as
@@ -11,7 +11,7 @@ likely to be accepted as any other. With v = 1 it is the paper's, as if verifyin
 no longer than one step.
 
 The first pass reads the whole prompt, so it counts in the measured speed of both and in
-none of the costs. One run of each: on a busy machine the figures scatter.
+none of the costs. Each is timed once: the figures vary on a busy machine.
 """
 
 from __future__ import annotations

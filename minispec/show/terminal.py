@@ -87,12 +87,17 @@ def round_table(one: Round, number: int, tokenizer: Tokenizer, paint: Paint) -> 
         colour = "accepted" if fate == "accepted" else "rejected"
         lines.append(
             f"  {column(tokenizer, token, paint, colour)}"
-            f" draft {draft:.3f}  target {target:.3f}  {fate}"
+            f" draft {shown(draft)}  target {shown(target)}  {fate}"
         )
     if one.extra is not None:
         token = one.committed[-1]
         lines.append(f"  {column(tokenizer, token, paint, one.extra)} {one.extra}")
     return "\n".join(lines)
+
+
+def shown(prob: float) -> str:
+    """Three digits, but a small one as 4e-05: it may be why a draft was rejected."""
+    return f"{prob:.0e}" if 0 < prob < 0.001 else f"{prob:.3f}"
 
 
 def column(tokenizer: Tokenizer, token: int, paint: Paint, label: str) -> str:

@@ -54,8 +54,18 @@ def test_the_table_says_which_rate_is_which_and_what_to_try(
     shares = " ".join(f"{share:.2f}" for share in told["acceptance_by_position"])
     assert re.search(rf"by position +{shares}\n", out)
     settings = r"gamma 4, temperature 0.8, seed 5, \d+ threads?, median of 2; two texts"
+    settings += " of the same distribution\n"
     assert re.search(settings, out) and "2 runs in all" in err
     assert out.index("\nnext: ") < out.index("\nround 1: drafted 4")
+
+
+def test_where_the_lengths_differ_the_table_says_so(cli: Cli, pair: list[str]) -> None:
+    ids = [option for token in range(40) for option in ("--eos-id", str(token))]
+    out, _ = cli("compare", *pair, "--tokens", "9", "--repeats", "1", *ids)
+    found = re.search(r"\ntokens +(\d+) +(\d+)\n", out)
+    assert found is not None and found[1] != found[2]
+    assert "distribution; lengths differ, speeds are per token\n" in out
+    assert "\n--- speculative\n" in out  # no colours, so no legend
 
 
 @pytest.mark.parametrize("drafter", ["model", "ngram"])

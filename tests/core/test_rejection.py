@@ -31,9 +31,10 @@ def test_accepted_and_resampled_mass_add_up_to_the_target(pair: Pair) -> None:
     """minimum(t, d) + P(rejected) * residual(t, d) == t, at each token."""
     target, draft = pair
     accepted = torch.minimum(target, draft)
-    total = accepted + (1 - accepted.sum()) * residual(target.clone(), draft.clone())
+    rest = residual(target.clone(), draft.clone())
+    total = accepted + (1 - accepted.sum()) * rest
     broke = "minimum(target, draft) + P(rejected) * residual is not the target's row."
-    agree(total, target, broke, target=target, draft=draft)
+    agree(total, target, broke, target=target, draft=draft, residual=rest)
 
 
 @pytest.mark.exercise8
@@ -63,7 +64,8 @@ def test_without_any_excess_the_targets_row_is_used(
     assert rest.dtype == dtype
     broke = "Where the target wants nothing more, its own row is the residual."
     shares, expected = rest / rest.sum(), draft / draft.sum()
-    agree(shares, expected, broke, tolerance=1e-6, target=less, draft=draft)
+    what = {"target": less, "draft": draft, "residual": rest}
+    agree(shares, expected, broke, tolerance=1e-6, **what)
 
 
 # ------------------------------------------------------------------ acceptance ratios

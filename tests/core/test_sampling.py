@@ -189,6 +189,13 @@ def test_top_p_at_exact_ties_is_left_to_rounding_almost_never(
 
 
 @exercise
+def test_a_chain_that_cuts_nothing_keeps_what_rounding_would_lose() -> None:
+    """1 + 1e-27 is 1 in float64: top-p 1 must not be taken for a cut there."""
+    logits = torch.tensor([[0.0, -62.0]], dtype=torch.float64)
+    probs = logits_to_probs(logits, Sampling(), torch.tensor([0]))
+    assert probs[0, 1] > 0
+
+
 def test_the_penalty_of_row_i_knows_the_first_i_drafts_only() -> None:
     """Prompt 0 0, drafts 1 then 2: the odds of a token seen fall from 1 to e ** -1."""
     logits, history = torch.full((3, 4), 2.0).double(), torch.tensor([0, 0, 1, 2])

@@ -35,6 +35,7 @@ def test_what_cannot_be_a_prompt_is_an_error(prompt: Any) -> None:
         ("max_new_tokens", None, TypeError, "must be a whole number, got None"),
         ("max_new_tokens", -1, ValueError, "must be at least 0, got -1"),
         ("sampling", 0.8, TypeError, "must be a Sampling, got 0.8"),
+        ("judge", None, TypeError, "must be a function, got None"),
         ("gamma", 2.0, TypeError, "must be a whole number, got 2.0"),
         ("gamma", torch.tensor(2.0), TypeError, "must be a whole number, got tensor"),
         ("gamma", 0, ValueError, "must be at least 1, got 0"),
@@ -109,3 +110,8 @@ def test_what_a_policy_returns_is_checked(wrong: Any) -> None:
     request = Request(IDS, 5, gamma=lambda past: wrong)
     with pytest.raises((TypeError, ValueError), match="gamma must be "):
         generate(tiny(), make_drafter("ngram"), request, Seeded(0))
+
+
+def test_a_text_lies_where_its_target_lies() -> None:
+    target = tiny(4, seed=1).to("meta")
+    assert Text(Request(IDS, 5), target).prefix.device.type == "meta"

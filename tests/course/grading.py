@@ -165,6 +165,9 @@ class Grader:
         for one in self.asked:
             line = f"exercise {one.number}, {one.title}: {self.verdict(one)}"
             terminalreporter.write_line(line)
+        if self.failed:
+            skipped = "skipped: the tests of a file after its first failure"
+            terminalreporter.write_line(skipped)
 
     def verdict(self, one: Exercise) -> str:
         """How far the exercise is, and what to do next."""

@@ -91,6 +91,9 @@ def notice(case: tuple[Mistake, str]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run what is asked for; 1 if a mistake was not noticed."""
+    if {"-h", "--help"} & {*arguments}:
+        print((__doc__ or "").strip())
+        return 0
     if arguments == ["--list"]:
         for one in MISTAKES.values():
             print(f"{one.name}: {one.file}\n    {one.what}")
@@ -108,7 +111,8 @@ def main(arguments: list[str]) -> int:
         for (one, tests), how in zip(cases, pool.imap(notice, cases, chunksize=1)):
             n_unnoticed += f"{tests}::" not in how
             print(f"{one.name:<50} {how}", flush=True)
-    print(f"{n_unnoticed} not noticed")
+    n = len(cases)
+    print(f"{n_unnoticed} of {n} not noticed" if n_unnoticed else f"all {n} noticed")
     return 1 if n_unnoticed else 0
 
 

@@ -114,6 +114,7 @@ def test_right_is_done_and_wrong_is_shown_by_input_got_and_expected(
     status, said = grade(mine, "-m", chosen)
     assert status != 0 and "Traceback" not in said and len(said.splitlines()) < 80
     assert re.search(r"exercise 3, .*: done, [1-9]\d* passed", said), said
+    assert "of a file after its first failure" in said
     for words in ("got: ", "expected: ", "read what broke"):
         assert said.count(words) >= 3, said
 
@@ -211,7 +212,7 @@ def test_stubs_are_the_package_without_the_graded_bodies(stubs: Path) -> None:
 def test_work_that_is_there_stays(mine: Path) -> None:
     (mine / "core/verify.py").write_text("# a night's work\n")
     (mine / "core/draft.py").unlink()
-    assert "1 files written" in SCRIPT.start(mine)
+    assert "1 file written" in SCRIPT.start(mine)
     assert (mine / "core/verify.py").read_text() == "# a night's work\n"
 
 
@@ -228,5 +229,9 @@ def test_every_exercise_is_described() -> None:
 def test_a_command_runs_on_the_learners_code(mine: Path) -> None:
     write(mine, "core/analysis.py", "def expected_tokens(alpha, gamma): return 42.0")
     plan = ("plan", "--alpha", "0.8", "--cost", "0.1")
-    done = run_script("exercises", "run", mine, "--", *plan)
-    assert "yours: expected_tokens" in done.stderr and "42.0" in done.stdout, done
+    for command in (("--", *plan), plan):
+        done = run_script("exercises", "run", mine, *command)
+        assert "yours: expected_tokens" in done.stderr and "42.0" in done.stdout, done
+    done = run_script("exercises", "run", "none", *plan)
+    says = "none: no such folder; exercises.py start none makes it\n"
+    assert done.stderr.endswith(says) and done.returncode == 2

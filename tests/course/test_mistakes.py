@@ -35,6 +35,7 @@ def test_a_mistake_is_noticed_by_a_test_that_is_named() -> None:
     done = run("rollback_expects_every_cache_to_be_ahead")
     assert done.returncode == 0, done.stdout
     assert "core/test_rollback.py::test_" in done.stdout
+    assert done.stdout.endswith("all 1 noticed\n")
 
 
 @pytest.mark.slow

@@ -25,6 +25,9 @@ def check(
     tokens = copy_continuation(torch.tensor(text), gamma, longest, shortest)
     what = {"text": text, "gamma": gamma, "longest": longest, "shortest": shortest}
     broke = "Not what followed the latest earlier place of the longest suffix."
+    got = list(tokens) if isinstance(tokens, torch.Tensor) else [None]
+    if got == text[len(text) - len(got) :]:
+        broke += " Did the suffix match itself? A match begins earlier."
     agree(tokens, torch.tensor(expected, dtype=torch.int64), broke, **what)
     assert tokens.dtype == torch.int64, f"ids must be int64, got {tokens.dtype}"
 

@@ -88,12 +88,13 @@ def test_the_table_of_a_round() -> None:
     one = make_round(b"a\xe2\n", 1, b"\x1b")
     assert one.rows is not None
     one.rows.draft_probs[0, ord("a")] = 0.75
-    one.rows.target_probs[1, 0xE2] = 0.125
+    one.rows.target_probs[1, 0xE2] = 4e-5
+    one.rows.target_probs[2, ord("\n")] = 0
     assert round_table(one, 7, BYTES, PLAIN).splitlines() == [
         "round 7: drafted 3",
         "  'a'              draft 0.750  target 0.500  accepted",
-        "  b'\\xe2'          draft 0.250  target 0.125  rejected",
-        "  '\\n'             draft 0.250  target 0.500  not judged",
+        "  b'\\xe2'          draft 0.250  target 4e-05  rejected",
+        "  '\\n'             draft 0.250  target 0.000  not judged",
         "  '\\x1b'           resampled",
     ]
 

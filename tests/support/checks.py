@@ -24,7 +24,8 @@ def agree(
         lines = [f"{name}: {shown(value)}" for name, value in given.items()]
         lines += [f"got: {shown(got)}", f"expected: {shown(expected)}"]
         if _comparable(got, expected) and (difference := _difference(got, expected)):
-            lines += [f"largest difference: {difference:.2g}"]
+            finite = f"{difference:.2g}" if math.isfinite(difference) else "not finite"
+            lines += [f"largest difference: {finite}"]
         raise AssertionError("\n  ".join([broke, *lines]))
 
 
@@ -47,7 +48,8 @@ def _comparable(got: Any, expected: Any) -> bool:
 
 
 def _difference(got: Tensor, expected: Tensor) -> float:
-    off = (got.double() - expected.double()).abs().nan_to_num(math.inf)
+    off = (got.double() - expected.double()).abs().nan_to_num(math.inf, math.inf)
+    off = off.where(got != expected, 0)  # two infinities may be the same
     return float(off.max()) if off.numel() else 0.0
 
 
