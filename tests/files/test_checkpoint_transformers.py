@@ -8,8 +8,6 @@ import json
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from minispec.files import checkpoint
 from minispec.model.gpt2 import GPTConfig
@@ -87,13 +85,15 @@ def in_blocks(model, ids, cuts):
     return torch.cat(blocks, dim=1)
 
 
-@given(st.lists(st.integers(1, 32), max_size=6).map(sorted))
 @torch.no_grad()
-def test_logits_agree_with_any_split_of_the_prompt(reference, ours, cuts):
+def test_logits_agree_for_any_split_of_the_prompt(reference, ours):
+    """To what float32 leaves of sums over 24 layers: 2e-5 of the largest logit."""
     ids = prompt(ours, 33)
     theirs = reference(ids).logits
-    for logits in (ours(ids), in_blocks(ours, ids, cuts)):
-        torch.testing.assert_close(logits, theirs, rtol=1e-4, atol=1e-4)
+    rounding = 2e-5 * theirs.abs().max().item()
+    for cuts in ([], [1], [32], [1, 2], [7, 8, 20], range(1, 33)):
+        split = in_blocks(ours, ids, cuts)
+        torch.testing.assert_close(split, theirs, rtol=0, atol=rounding)
 
 
 @torch.no_grad()
