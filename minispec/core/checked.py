@@ -36,8 +36,8 @@ class Checked(Drafter):
         self.drafter, self.vocab_size = drafter, vocab_size
 
     def begin(self, cache: KVCache) -> None:
+        SERVES[id(self.drafter)] = self  # first: `begin` may fail half-way
         self.drafter.begin(cache)
-        SERVES[id(self.drafter)] = self
 
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
         """The drafter's own proposal.

@@ -169,10 +169,14 @@ class GPT(nn.Module):
 
         `positions` ([T] or [B, T]) default to those after the cache, and `mask`
         ([T, S + T] or [B, 1, T, S + T], added to the scores) to the causal one. Raises
-        ValueError where the context would overflow, IndexError for positions that are
-        not there.
+        ValueError where the context would overflow and for a mask of another type,
+        IndexError for positions that are not there.
         """
         T, S = ids.shape[1], 0 if cache is None else cache.length
+        if mask is not None and not mask.is_floating_point():
+            raise ValueError(
+                f"a mask is added to the scores (0 or -inf), got {mask.dtype}"
+            )
         x = self.wte(ids) + self._positions(S, T, positions)
         if mask is None and S > 0:
             mask = causal_mask(T, S + T, like=x)  # once for all layers

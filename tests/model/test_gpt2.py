@@ -228,3 +228,10 @@ def test_transformers_gives_the_same_logits(variant: dict[str, Any]) -> None:
     agree(ours(ids), expected, "transformers says otherwise.")
     blocks = list(ids.split([5, 1, 1, 6, 11], dim=1))
     agree(cached_logits(ours, blocks), expected, "In blocks.")
+
+
+def test_a_mask_of_another_type_is_an_error() -> None:
+    """True and False would be added to the scores as 1 and 0."""
+    mask = torch.ones(2, 2, dtype=torch.bool)
+    with pytest.raises(ValueError, match="a mask is added to the scores"):
+        tiny_gpt(GPTConfig(1, 1, 2, 3, 4), 1).trunk(torch.tensor([[0, 1]]), mask=mask)

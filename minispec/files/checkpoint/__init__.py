@@ -20,6 +20,7 @@ CheckpointError, which says what to do.
 from __future__ import annotations
 
 import json
+import operator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ def save(
     """
     folder, V = Path(folder), model.config.vocab_size
     dtype = model.wte.weight.dtype if dtype is None else dtype
-    eos_id = V - 1 if eos_id is None else eos_id
+    eos_id = V - 1 if eos_id is None else operator.index(eos_id)
     _check_dtype(dtype)
     if not 0 <= eos_id < V:
         raise CheckpointError(f"eos_id must be from 0 to {V - 1}, got {eos_id}")
