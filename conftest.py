@@ -4,7 +4,7 @@
     pytest --hypothesis-profile thorough    1,000 fresh examples of each property
     pytest --slow                           also the tests marked `slow`
     pytest --impl=DIR -m exercise8          grade exercise 8 in DIR; without -m: all
-    pytest --hypothesis-profile thorough    1,000 fresh examples of every property
+    pytest --mistake NAME FILES             with that mistake of tests/course/ in it
 
 The last two put an overlay (tests/course/overlay.py) in front of the package, so
 neither this file nor tests/conftest.py may import it.
