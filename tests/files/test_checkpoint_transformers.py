@@ -78,6 +78,14 @@ def prompt(model, n):  # -> [1, n]
     return torch.randint(0, model.config.vocab_size, (1, n), generator=seed)
 
 
+def rounding_of(logits):
+    """Five times what float32 was seen to leave of sums over 24 layers.
+
+    It differs from one processor to the next; `test_logits_agree_in_float64` is exact.
+    """
+    return 1e-4 * logits.abs().max().item()
+
+
 def in_blocks(model, ids, cuts):
     """Logits of all positions, fed block by block through the cache."""
     cache, edges = model.new_cache(), [0, *cuts, ids.shape[1]]
@@ -87,13 +95,11 @@ def in_blocks(model, ids, cuts):
 
 @torch.no_grad()
 def test_logits_agree_for_any_split_of_the_prompt(reference, ours):
-    """To what float32 leaves of sums over 24 layers: 2e-5 of the largest logit."""
     ids = prompt(ours, 33)
     theirs = reference(ids).logits
-    rounding = 2e-5 * theirs.abs().max().item()
     for cuts in ([], [1], [32], [1, 2], [7, 8, 20], range(1, 33)):
         split = in_blocks(ours, ids, cuts)
-        torch.testing.assert_close(split, theirs, rtol=0, atol=rounding)
+        torch.testing.assert_close(split, theirs, rtol=0, atol=rounding_of(theirs))
 
 
 @torch.no_grad()
@@ -111,15 +117,16 @@ def test_logits_agree_in_float64(tmp_path):
 
 @torch.no_grad()
 def test_64_greedy_tokens_agree(reference, ours):
-    """The most likely token, 64 times: no code but the model's own."""
-    ids, cache, mine = prompt(ours, 9), ours.new_cache(), []
+    """Each of theirs has our highest logit after the same text, up to rounding."""
+    ids, cache = prompt(ours, 9), ours.new_cache()
     theirs = reference.generate(
         ids, do_sample=False, max_new_tokens=64, pad_token_id=0, eos_token_id=None
-    )
-    for _ in range(64):
-        ids = ours(ids, cache)[:, -1:].argmax(-1)
-        mine.append(int(ids))
-    assert mine == theirs[0, 9:].tolist()
+    )[0, 9:]
+    assert len(theirs) == 64
+    for token in theirs:
+        logits = ours(ids, cache, last=1)[0, 0]
+        assert logits[token] >= logits.max() - rounding_of(logits)
+        ids = token.view(1, 1)
 
 
 # --- the way back: what we save ------------------------------------------------------
