@@ -17,6 +17,7 @@ from minispec.core.rounds import Length
 from minispec.core.sampling import Sampling, whole_number
 from minispec.core.stopping import FinishReason, Limits
 from minispec.model.gpt2 import GPT, GPTConfig
+from minispec.model.kv_cache import KVCache
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,17 @@ class Request:
 class Text:
     """A text while it is written: the committed prefix, and the target's cache."""
 
-    def __init__(self, request: Request, target: GPT) -> None:
-        """Raises ValueError for a request that the target cannot serve."""
+    def __init__(
+        self, request: Request, target: GPT, cache: KVCache | None = None
+    ) -> None:
+        """`cache`: an empty one to use, in a batch a row of it; by default a new one.
+
+        Raises ValueError for a request that the target cannot serve.
+        """
         self.request = request
         self.limits = request.limits(target.config)
         # The last token is never fed.
-        self.cache = target.new_cache(max(1, self.limits.max_length - 1))
+        self.cache = cache or target.new_cache(max(1, self.limits.max_length - 1))
         self._ids = torch.empty(
             self.limits.max_length, dtype=torch.long, device=self.cache.device
         )
