@@ -21,13 +21,14 @@ measured at, and alpha follows. A mean accepted length L, the extra token includ
 (L - 1) / gamma accepted per drafted.
 
 Also how long a token takes where reading the weights takes the time, as on a GPU that
-serves one user; by default for 70 billion weights in fp16 at 3.35 TB/s.
+serves one user; by default for 70 billion weights in fp16 at 3.35 TB/s. --batch shows
+how the gain shrinks when many texts share a pass, up to where nothing is left of it.
 """
 EXAMPLES = """\
 examples:
   minispec plan --alpha 0.7 --cost-ratio 0.1
   minispec plan --accepted-per-drafted 0.54 --gamma 4 --verify-cost 1.5
-  minispec plan --parameters 8e9 --bytes 1 --bandwidth 1e12
+  minispec plan --parameters 8e9 --bytes 1 --bandwidth 1e12 --batch 512
 """
 LONGEST = 64
 MOST = 10_000  # drafts in a round that --gamma may ask about: the sums are term by term
@@ -37,6 +38,7 @@ NUMBERS = (
     ("--parameters", "N", 70e9, "weights of the target"),
     ("--bytes", "N", 2.0, "bytes per weight"),
     ("--bandwidth", "N", 3.35e12, "bytes per second that memory delivers"),
+    ("--flops", "N", 989e12, "operations per second, for --batch"),
 )
 
 
@@ -56,6 +58,8 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     rate.add_argument("--accepted-per-drafted", type=float, metavar="F", help=drafted)
     length = "also show this draft length"
     parser.add_argument("--gamma", type=at_least(1), metavar="N", help=length)
+    texts = "also show what is left of the gain where up to N texts share a pass"
+    parser.add_argument("--batch", type=at_least(1), metavar="N", help=texts)
     for name, metavar, default, says in NUMBERS:
         says += " (%(default)g)"
         parser.add_argument(
@@ -74,6 +78,8 @@ def run_plan(args: argparse.Namespace) -> int:
         args.alpha, args.cost_ratio, lambda gamma: args.verify_cost, LONGEST
     )
     print(table(args, best), verdict(args, best), memory_bound(args, best), sep="\n\n")
+    if args.batch:
+        print(f"\n{batches(args)}")
     return 0
 
 
@@ -142,6 +148,36 @@ def memory_bound(args: argparse.Namespace, best: int) -> str:
         return told
     faster = short(1e3 * seconds / speedup(args, best))
     return f"{told}\nand speculating with gamma {best}: {faster} ms a token"
+
+
+def batches(args: argparse.Namespace) -> str:
+    """What speculation brings to 1, 2, 4, ... texts that share each pass."""
+    numbers = args.bytes, args.bandwidth, args.flops
+    flat = analysis.tokens_while_flat(*numbers)
+    lines = [
+        f"batches: a pass is as long as reading the weights up to {flat:.0f} tokens,",
+        "then as long as the arithmetic of its tokens",
+        "",
+        "texts  best gamma  speed-up",
+    ]
+    sizes = [2**i for i in range(args.batch.bit_length()) if 2**i < args.batch]
+    for n in [*sizes, args.batch]:
+        gains = [gain_of_batch(args, flat, n, gamma) for gamma in range(LONGEST + 1)]
+        best = max(range(LONGEST + 1), key=lambda gamma: gains[gamma])
+        lines.append(f"{n:>5}{best:>12}{gains[best]:>9.2f}x")
+    return "\n".join(lines)
+
+
+def gain_of_batch(args: argparse.Namespace, flat: float, n: int, gamma: int) -> float:
+    """The expected speed-up of n texts; 1 for a gamma of 0."""
+
+    def pass_cost(rows: int) -> float:
+        return analysis.roofline_cost(rows, flat)
+
+    def draft_cost(rows: int) -> float:
+        return args.cost_ratio * pass_cost(rows)
+
+    return analysis.batch_speedup(args.alpha, gamma, n, pass_cost, draft_cost)
 
 
 def short(value: float) -> str:

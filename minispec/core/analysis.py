@@ -23,7 +23,7 @@ count. Serving engines report accepted / drafted, which is lower and depends on 
 `alpha_from_accepted_per_drafted` converts it.
 
 Paper: Leviathan, Kalman and Matias 2023 (arXiv 2211.17192), section 3. Left out:
-batches, draft lengths that adapt, and the cost of the prompt.
+draft lengths that adapt, and the cost of the prompt.
 """
 
 from __future__ import annotations
@@ -166,6 +166,27 @@ def _least(holds: Callable[[float], bool]) -> float:
     return high
 
 
+def batch_speedup(
+    alpha: float,
+    gamma: int,
+    n_texts: int,
+    pass_cost: Callable[[int], float],
+    draft_cost: Callable[[int], float],
+) -> float:
+    """Speed-up that is left when `n_texts` texts share each pass.
+
+    `pass_cost(rows)` is a pass of the target over so many tokens of any texts, and
+    `draft_cost(rows)` one of the draft, both over a step of the target for one text. A
+    round feeds n_texts (gamma + 1) rows and a step of the target alone n_texts: where
+    rows are free, a batch changes nothing; where each is paid for, a rejected draft is
+    a loss. Raises ValueError as `expected_tokens` and `round_speedup` do.
+    """
+    tokens, alone = expected_tokens(alpha, gamma), pass_cost(n_texts)
+    drafting = gamma and draft_cost(n_texts) / alone
+    verifying = pass_cost(n_texts * (gamma + 1)) / alone
+    return round_speedup(tokens, gamma, drafting, verifying)
+
+
 # ---------------------------------------------------------- the memory-bound model
 
 
@@ -200,6 +221,14 @@ def tokens_while_flat(
     _check_positive("bytes_per_second", bytes_per_second)
     _check_positive("flops_per_second", flops_per_second)
     return bytes_per_parameter * flops_per_second / (2 * bytes_per_second)
+
+
+def roofline_cost(rows: int, flat: float) -> float:
+    """A pass over `rows` tokens, over one of a single token: flat, then proportional.
+
+    `flat` is what `tokens_while_flat` says. Real machines bend earlier and smoothly.
+    """
+    return max(1.0, rows / flat)
 
 
 # --------------------------------------------------------------------------- checks

@@ -41,3 +41,13 @@ def test_an_engines_figure_takes_the_place_of_alpha(cli: Cli) -> None:
     for share, gamma, alpha in (("0.54", "4", "0.768"), ("0.385", "8", "0.782")):
         out, _ = cli("plan", "--accepted-per-drafted", share, "--gamma", gamma)
         assert out.startswith(f"alpha {alpha}, ")
+
+
+def test_the_gain_shrinks_with_the_batch_and_ends(cli: Cli) -> None:
+    """295 tokens are free on that machine: 32 texts with gamma 8 still fit."""
+    out, _ = cli("plan", "--batch", "500")
+    rows = re.findall(r"^ +(\d+) +(\d+) +([\d.]+)x$", out.split("batches:")[1], re.M)
+    assert [int(n) for n, _, _ in rows] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500]
+    gains = [float(gain) for _, _, gain in rows]
+    assert gains[:6] == [3.09] * 6 and gains == sorted(gains, reverse=True)
+    assert rows[-1][1:] == ("0", "1.00")

@@ -167,3 +167,27 @@ def test_what_is_out_of_range_is_a_value_error(call: Callable[[], object]) -> No
 def test_errors_name_what_is_wrong(call: Callable[[], object], name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name} must be .*, got "):
         call()
+
+
+# ----------------------------------------------------------------------------- batches
+
+
+@given(ALPHAS, GAMMAS, RATIOS, st.integers(1, 64))
+def test_a_batch_gains_as_one_text_does_where_rows_are_free(
+    alpha: float, gamma: int, ratio: float, n: int
+) -> None:
+    gain = analysis.batch_speedup(alpha, gamma, n, lambda rows: 1.0, lambda rows: ratio)
+    assert gain == pytest.approx(expected_speedup(alpha, gamma, ratio))
+
+
+@given(ALPHAS, GAMMAS, st.integers(1, 64))
+def test_where_rows_are_paid_for_every_rejected_draft_is_a_loss(
+    alpha: float, gamma: int, n: int
+) -> None:
+    """A pass over n (gamma + 1) rows then costs gamma + 1 steps, for fewer tokens."""
+    gain = analysis.batch_speedup(alpha, gamma, n, float, lambda rows: 0.0)
+    assert gain == pytest.approx(expected_tokens(alpha, gamma) / (gamma + 1))
+
+
+def test_the_roofline_is_flat_and_then_proportional() -> None:
+    assert [analysis.roofline_cost(n, 8.0) for n in (1, 8, 12)] == [1.0, 1.0, 1.5]
