@@ -110,6 +110,16 @@ class BatchModelDrafter:
         rollback(self.cache.rows[b], length)
 
 
+class NoDrafts(Drafter):
+    """Proposes nothing: every round is a step of the target alone."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self.vocab_size = vocab_size
+
+    def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
+        return Proposal.certain(prefix[:0], self.vocab_size)
+
+
 class EachAlone:
     """A drafter of its own for each text: `make` is called for every one that joins."""
 

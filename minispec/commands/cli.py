@@ -6,7 +6,7 @@ import argparse
 import sys
 
 import minispec
-from minispec.commands import compare, generate, inspect, plan, prove, trace
+from minispec.commands import batch, compare, generate, inspect, plan, prove, trace
 from minispec.commands.ending import Parser, ended
 
 DESCRIPTION = """\
@@ -28,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=minispec.__version__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (compare, generate, trace, prove, plan, inspect):
+    for command in (compare, generate, batch, trace, prove, plan, inspect):
         command.add_parser(commands)
     return parser
 

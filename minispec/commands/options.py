@@ -120,13 +120,7 @@ def job_from(args: argparse.Namespace) -> Job:
 
     Raises ValueError or OSError with a sentence for the user.
     """
-    sampling = Sampling(
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        min_p=args.min_p,
-        repetition_penalty=args.repetition_penalty,
-    )
+    sampling = sampling_from(args)
     for stop in args.stop:
         check_text("--stop", stop)
     text = read_prompt(args)
@@ -142,6 +136,12 @@ def job_from(args: argparse.Namespace) -> Job:
     if args.drafter != "model" and args.draft != SHIPPED / "draft":
         print(f"--draft is not used with --drafter {args.drafter}", file=sys.stderr)
     return Job(pair, drafter, text, request, args.seed, tuple(args.stop))
+
+
+def sampling_from(args: argparse.Namespace) -> Sampling:
+    """What the options say of the distribution; the EOS ids come with the target."""
+    names = "temperature", "top_k", "top_p", "min_p", "repetition_penalty"
+    return Sampling(**{name: getattr(args, name) for name in names})
 
 
 def eos_ids(args: argparse.Namespace, pair: Pair) -> tuple[int, ...]:
