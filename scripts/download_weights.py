@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minispec.commands.ending import Parser, ended
+from minispec.files.errors import shown
 
 DEST = Path(__file__).resolve().parents[1] / "weights"
 
@@ -137,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
                 "another, `hf download OWNER/NAME --local-dir weights/NAME`"
             )
         download(MODELS[name], options.dest / name)
-        print(f"{options.dest / name} is ready")
+        print(f"{shown(options.dest / name, 1000)} is ready")
     return 0
 
 

@@ -27,6 +27,7 @@ from minispec.core.rounds import Round
 from minispec.core.sampling import Sampling
 from minispec.core.speculative import speculative_rounds
 from minispec.core.text import Request
+from minispec.files.errors import shown
 from minispec.files.pair import SHIPPED, Pair, load_pair
 from minispec.files.tokenizer import Tokenizer
 from minispec.files.whole import check_writable, replacing
@@ -152,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rounds = rounds_of(pair, *settings)
     with replacing(options.out) as part:
         part.write_text(picture(rounds, pair.tokenizer), encoding="utf-8")
-    print(f"{options.out}: {len(rounds)} rounds")
+    print(f"{shown(options.out, 1000)}: {len(rounds)} rounds")
     return 0
 
 

@@ -29,6 +29,7 @@ from pathlib import Path
 import regex  # type: ignore[import-untyped]
 
 from minispec.commands.ending import Parser, ended
+from minispec.files.errors import shown
 from minispec.files.vocabulary import GPT2_SPLIT
 from minispec.files.whole import check_writable, replacing
 
@@ -167,7 +168,8 @@ def main(argv: list[str] | None = None) -> int:
     check_writable(args.out)
     ranks = learn_bpe(read_text(args.text), args.vocab_size)
     write_tiktoken(ranks, args.out)
-    print(f"{args.out}: {len(ranks):,} tokens, and <|endoftext|> as id {len(ranks)}")
+    name, n = shown(args.out, 1000), len(ranks)
+    print(f"{name}: {n:,} tokens, and <|endoftext|> as id {n}")
     return 0
 
 

@@ -26,6 +26,7 @@ from html import unescape
 from pathlib import Path
 
 from minispec.commands.ending import Parser, ended
+from minispec.files.errors import shown
 from minispec.files.whole import check_writable, replacing
 
 REPOSITORY = "https://github.com/TheMITTech/shakespeare"
@@ -145,7 +146,7 @@ def main(argv: list[str] | None = None) -> int:
     for name, text in files.items():
         with replacing(args.out / name) as part:
             part.write_bytes(text.encode())
-        print(f"{args.out / name}: {len(text):,} characters")
+        print(f"{shown(args.out / name, 1000)}: {len(text):,} characters")
     return 0
 
 

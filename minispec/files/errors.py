@@ -1,7 +1,13 @@
-"""What is raised for files that cannot be used; every message says what to do."""
+"""What is raised for files that cannot be used; every message says what to do.
+
+Only regular files are read: a pipe or a device may have no end. And every name from
+outside is `shown` on its way to a terminal.
+"""
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 from pathlib import Path
 
@@ -34,3 +40,18 @@ def contents(folder: Path) -> str:
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(shown(name, 40) for name in names[:5]) + rest or "nothing"
+
+
+def regular(path: Path | str, most: float = math.inf) -> Path:
+    """The path, if a regular file of at most so many bytes is there. Raises OSError."""
+    try:
+        size = os.stat(path).st_size
+    except ValueError as error:  # a NUL, or half a character (a surrogate)
+        why = "no file can have such a name"
+        raise FileNotFoundError(errno.ENOENT, why, shown(path)) from error
+    if not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    if size > most:
+        why = f"it has {size} bytes, at most {most:.0f} are read"
+        raise OSError(errno.EFBIG, why, str(path))
+    return Path(path)

@@ -28,12 +28,13 @@ from minispec.files.vocabulary import BYTE_OF, checked, read_text
 
 Merge = Sequence[str]  # left, right
 ALPHABET = frozenset(BYTE_OF)
+ABSENT = "absent"  # a type that is not stated; older files leave out the model's
 SETTINGS: dict[str, tuple[Any, ...]] = {  # in tokenizer.json: what is computed here
-    "model.type": ("BPE", None),
+    "model.type": ("BPE", ABSENT),
     "model.dropout": (None, 0.0),
     "model.continuing_subword_prefix": (None, ""),
     "model.end_of_word_suffix": (None, ""),
-    "normalizer.type": (None,),
+    "normalizer": (None,),
     "pre_tokenizer.type": ("ByteLevel",),
     "pre_tokenizer.add_prefix_space": (False,),
     "pre_tokenizer.use_regex": (True, None),
@@ -41,6 +42,8 @@ SETTINGS: dict[str, tuple[Any, ...]] = {  # in tokenizer.json: what is computed 
     "post_processor.special_tokens": (None, {}),  # what a template puts before a text
     "decoder.type": ("ByteLevel",),
 }
+LONGEST_WORD = 200  # characters of a token that no merge makes
+BESIDE = ("lstrip", "rstrip", "single_word")  # of an added token
 
 
 def gpt2_files(
@@ -69,26 +72,29 @@ def tokenizer_json(path: Path | str) -> tiktoken.Encoding:
     for name, allowed in SETTINGS.items():
         value: Any = stated
         for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else value and "?"
+            if isinstance(value, dict):
+                value = value.get(key, ABSENT if key == "type" else None)
+            else:
+                value = value and "?"
         if not any(value == one for one in allowed):
             raise TokenizerError(
                 f"{path} has {name} {shown(repr(value))}; only byte-level BPE that "
                 "cuts words as GPT-2 does is read: take a GPT-2 model"
             )
-    model, added = stated["model"], stated.get("added_tokens") or []
     try:
+        model, added = stated["model"], stated.get("added_tokens") or []
         specials = _ids({one["content"]: one["id"] for one in added}, path)
-        odd = [one["content"] for one in added if one["lstrip"] or one["rstrip"]]
+        odd = [one["content"] for one in added if any(one[key] for key in BESIDE)]
         merges = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
     except (TypeError, KeyError) as error:
         raise TokenizerError(
-            f"{path} lacks merges or added_tokens as `tokenizers` writes them; save it "
-            "again"
+            f"{path} lacks model, merges or added_tokens as `tokenizers` writes them; "
+            "save it again"
         ) from error
     if odd:
         raise TokenizerError(
-            f"{path}: the added token {shown(odd[0])} takes spaces with it (lstrip, "
-            "rstrip), which is not supported; take a GPT-2 model"
+            f"{path}: the added token {shown(odd[0])} depends on what is beside it "
+            f"({', '.join(BESIDE)}), which is not supported; take a GPT-2 model"
         )
     ids = _ids(model.get("vocab"), path)
     pairs = [_merge(merge, path) for merge in merges]
@@ -105,10 +111,12 @@ def _encoding(
     """One vocabulary of files that agree.
 
     Where `whole_words`, a word that is a token is taken as it is (`ignore_merges`), so
-    no merge needs to make it.
+    no merge needs to make it, unless tiktoken would: from two tokens inside a word.
     """
     made = ["".join(pair) for pair in pairs]
-    reachable = ids.keys() if whole_words else ALPHABET | set(made)
+    reachable = ALPHABET | set(made)
+    if whole_words:
+        reachable |= {t for t in ids.keys() - reachable if not _has_parts(t, ids)}
     ranks = {t: i for t, i in ids.items() if t in reachable and t not in specials}
     unknown = sum(not {*p, "".join(p)} <= ranks.keys() for p in pairs)
     odd = [t for t in ids if t not in ranks and ids[t] != specials.get(t)]
@@ -122,6 +130,14 @@ def _encoding(
         )
     by_bytes = {bytes(map(BYTE_OF.__getitem__, t)): i for t, i in ranks.items()}
     return checked(str(source), by_bytes, specials)
+
+
+def _has_parts(token: str, ids: dict[str, int]) -> bool:
+    """Whether two tokens make it; of an endless one it is not asked."""
+    cuts = range(1, len(token))
+    return len(token) > LONGEST_WORD or any(
+        token[:i] in ids and token[i:] in ids for i in cuts
+    )
 
 
 def _read_json(path: Path | str) -> dict[str, Any]:

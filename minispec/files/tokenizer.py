@@ -34,8 +34,8 @@ class Tokenizer:
     def __init__(self, encoding: tiktoken.Encoding) -> None:
         self.encoding = encoding
         self.vocab_size = encoding.n_vocab
-        names = sorted(encoding.special_tokens_set)
-        self.specials = {name: encoding.encode_single_token(name) for name in names}
+        # Not from encode_single_token: an ordinary token may have the same bytes.
+        self.specials = dict(sorted(encoding._special_tokens.items()))
         self.eos_id = self.specials[EOS]
         self._bytes_of = [
             encoding.decode_single_token_bytes(i) for i in range(self.vocab_size)
@@ -94,6 +94,25 @@ class Tokenizer:
                 )
             pieces.append(self._bytes_of[i])
         return b"".join(pieces)
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """Ids whose bytes are these; what is not UTF-8, byte by byte."""
+        ids: list[int] = []
+        while data:
+            try:
+                return ids + self.encode(data.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                ids += self.encode(data[: error.start].decode("utf-8"))
+                odd = data[error.start : error.end]
+                ids += [self.encoding.encode_single_token(bytes([b])) for b in odd]
+                data = data[error.end :]
+        return ids
+
+    def ids_by_bytes(self) -> dict[bytes, int]:
+        """Each token's bytes with its id; the special ones are not among them."""
+        special = set(self.specials.values())
+        tokens = enumerate(self._bytes_of)
+        return {token: i for i, token in tokens if i not in special}
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """The text of ids; bytes that are not UTF-8 become U+FFFD."""

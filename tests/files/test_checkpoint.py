@@ -5,6 +5,7 @@ a missed transposition or a dropped bias changes its logits.
 """
 
 import json
+import os
 from dataclasses import asdict, replace
 
 import pytest
@@ -12,7 +13,8 @@ import torch
 from hypothesis import given
 
 from minispec.files import checkpoint
-from minispec.files.checkpoint import load, read_folder, safetensors_format, save
+from minispec.files.checkpoint import load, pickle_format, read_folder
+from minispec.files.checkpoint import safetensors_format, save
 from minispec.files.checkpoint.vocabulary_rows import is_padded
 from minispec.files.errors import CheckpointError
 from minispec.model.attention import open_attention
@@ -340,8 +342,45 @@ def test_what_cannot_be_asked_for(tmp_path):
                  lambda: save(MODEL, tmp_path, dtype=torch.int8)):  # fmt: skip
         with pytest.raises(CheckpointError, match="dtype must be one of"):
             call()
-    with pytest.raises(CheckpointError, match="eos_id must be from 0 to 10, got 11"):
+    with pytest.raises(CheckpointError, match="eos_id must be .* from 0 to 10, got 11"):
         save(MODEL, tmp_path, eos_id=11)
+
+
+def test_what_cannot_be_saved_leaves_nothing(tmp_path):
+    with torch.device("meta"):
+        empty = GPT(CONFIG)
+    half = GPT(replace(CONFIG, layer_norm_epsilon=torch.tensor(1e-5)))  # no JSON
+    for model, eos_id, says in (
+        (empty, None, "meta device"), (MODEL, True, "got True"),
+        (MODEL, 1.5, "got 1.5"), (half, None, "not JSON serializable"),
+    ):  # fmt: skip
+        with pytest.raises((CheckpointError, TypeError), match=says):
+            save(model, tmp_path / "new", eos_id=eos_id)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "name, says",
+    [("config.json", "not a regular file"), ("model.safetensors", "no weights")],
+)
+def test_only_regular_files_are_read(tmp_path, name, says):
+    """A pipe that no one writes to would be waited for without end."""
+    lay(tmp_path, state())
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(CheckpointError, match=says):
+        load(tmp_path)
+    for read in (safetensors_format.read, pickle_format.read):
+        with pytest.raises((CheckpointError, OSError), match="not a"):
+            read(tmp_path / name)
+
+
+def test_a_name_that_no_file_can_have_is_said_in_one_line():
+    for name in ("a\0b", "\ud800"):
+        with pytest.raises(CheckpointError, match="no folder") as caught:
+            load(name)
+        assert str(caught.value).isprintable()
 
 
 # --- shards --------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 """pytorch_model.bin: the tensors come out, and nothing that the file asks for runs."""
 
+import copy
+import io
 import json
 import os
 import pickle
+import random
 import tarfile
 import time
 import warnings
@@ -15,7 +18,9 @@ import torch
 from minispec.files.checkpoint import load, pickle_format, safetensors_format
 from minispec.files.errors import CheckpointError
 
-from support.folders import UNTIED, lay, lay_shards, prefixed, same_model, state, stated
+from support.folders import (
+    MODEL, UNTIED, lay, lay_shards, prefixed, same_model, state, stated,
+)  # fmt: skip
 
 FILE = "pytorch_model.bin"
 
@@ -36,6 +41,36 @@ def test_the_older_format_and_a_training_state_around_the_weights(tmp_path):
     assert same_model(load(tmp_path))
     nested = {"model": prefixed("_orig_mod."), "iter_num": 3, "optimizer": {"lr": 1}}
     assert same_model(load(lay(tmp_path, nested, name=FILE)))
+
+
+TRAINING = {  # what others store around the weights; a tied head shares its tensor
+    "optimizer": torch.optim.AdamW(UNTIED.parameters()).state_dict(),
+    "random": random.getstate(),
+    "facts": {"type": torch.bfloat16, "device": torch.device("cpu"), "best": [0.5, 1]},
+    "shape": torch.Size([2, 3]),
+}
+FORMS = {
+    "a state dict with its metadata": MODEL.state_dict(),
+    "parameters": dict(MODEL.named_parameters()),
+    "bfloat16": {key: tensor.bfloat16() for key, tensor in state().items()},
+    "a training state": {"state_dict": MODEL.state_dict(), **TRAINING},
+    "a tied head and masks": state()
+    | dict.fromkeys(("wte.weight", "lm_head.weight"), MODEL.wte.weight)
+    | {"h.0.attn.bias": torch.ones(1, 1, 9, 9, dtype=torch.bool)},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_torch_saves_passes(tmp_path, form, zipped):
+    (tmp_path / "config.json").write_text(json.dumps(stated()))
+    torch.save(
+        FORMS[form], tmp_path / FILE, _use_new_zipfile_serialization=zipped
+    )
+    like = copy.deepcopy(MODEL)
+    if form == "bfloat16":
+        like.bfloat16().float()
+    assert same_model(load(tmp_path), like)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", FILE])
@@ -74,6 +109,18 @@ def test_a_pickle_that_wants_more_is_rejected_by_name(
     tensors = {"wte.weight": PAYLOADS[asked]}
     torch.save(tensors, FILE, _use_new_zipfile_serialization=zipped)
     with pytest.raises(CheckpointError, match=rf"rejected: .*\(.*({asked})\)"):
+        pickle_format.read(Path(FILE))
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("asked", PAYLOADS)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_torch_is_the_second_wall(tmp_path, monkeypatch, zipped, asked):
+    """It is asked for weights alone, whatever passed the first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pickle_format, "check", lambda file: None)
+    torch.save(PAYLOADS[asked], FILE, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(CheckpointError, match="UnpicklingError"):
         pickle_format.read(Path(FILE))
     assert not Path("ran").exists()
 
@@ -152,10 +199,11 @@ def test_a_rejected_file_is_said_in_one_line_and_nothing_else(tmp_path, protocol
     [
         ([torch.ones(2)], "holds a list"),
         ({"wte.weight": 3}, "'wte.weight' is a int, expected a dense tensor"),
-        ({3: torch.ones(2)}, "3 is a Tensor"),
+        ({3: torch.ones(2)}, "a key of type int"),
+        ({("a", (1,)): torch.ones(2)}, "rejected: .*key that is no text"),
         ({"a\x1b" * 9999: 3}, r"'a\\x1b.*is a int"),
-        ({"a": torch.ones(2, 2).to_sparse()}, "expected a dense tensor"),
-        ({"a": torch.ones(2, 2, device="meta")}, "expected a dense tensor"),
+        ({"a": torch.ones(2, 2).to_sparse()}, "rejected: .*_rebuild_sparse_tensor"),
+        ({"a": torch.ones(2, 2, device="meta")}, "rejected: .*_rebuild_meta_tensor"),
         ({"a": torch.ones(1).expand(10**12)}, "expected a dense tensor"),
     ],
 )
@@ -164,6 +212,72 @@ def test_a_pickle_of_something_else_is_rejected(tmp_path, found, message):
     with pytest.raises(CheckpointError, match=message) as caught:
         pickle_format.read(tmp_path / FILE)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 700
+
+
+# The opcodes of hostile pickles. PUT and GET name a place in the memo by one byte.
+MARK, TUPLE, TUPLE1, REDUCE, SETITEM, APPEND = b"(", b"t", b"\x85", b"R", b"s", b"a"
+DICT, LIST, ONE, PUT, GET, STOP = b"}", b"]", b"K\1", b"q", b"h", b"."
+HEAD = b"\x80\x02"
+GLOBALS = {"ordered": b"ccollections\nOrderedDict\n", "size": b"ctorch\nSize\n"}
+
+
+def unfolding(begin, end):
+    """A list of 15 things: each holds the one before ten times."""
+    made = LIST + ONE + PUT + b"\0" + APPEND
+    for i in range(15):
+        before = GET + bytes([i])
+        made += begin + before * 10 + end + PUT + bytes([i + 1]) + APPEND
+    return made + GET + b"\x0f"
+
+
+HOSTILE = {
+    "a tuple of more than 1000": DICT + unfolding(MARK, TUPLE) + ONE + SETITEM,
+    "more than 1000 objects": DICT + b")" + TUPLE1 * 200_000 + ONE + SETITEM,
+    "list or dict in two places": unfolding(LIST + MARK, b"e") + b")" + REDUCE,
+    "in two places": MARK + LIST + PUT + b"\0" + TUPLE + PUT + b"\1" + GET + b"\1",
+    "dict in two places": GLOBALS["size"] + LIST + TUPLE1 + REDUCE + PUT + b"\0"
+    + GET + b"\0",
+    "a key that is no text": DICT + b"\x8a\x01\x07" + ONE + SETITEM,
+    "made from another object": GLOBALS["ordered"] + LIST + TUPLE1 + REDUCE,
+    "what is no function": DICT + LIST + b")" + REDUCE,
+    "builtins.bytearray": b"cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85" + REDUCE,
+    "torch._utils._rebuild_qtensor": b"ctorch._utils\n_rebuild_qtensor\n",
+    "more than there is on its stack": MARK + ONE + SETITEM,
+    "more than 300000 opcodes": DICT + LIST + (ONE + APPEND) * 150_000,
+    "LIST": MARK + b"l",
+}
+
+
+def in_zip(pickled):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in (("data.pkl", pickled), ("version", b"3\n")):
+            archive.writestr(f"archive/{name}", data)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("asked", HOSTILE)
+def test_opcodes_are_checked_before_torch_sees_them(
+    tmp_path, monkeypatch, zipped, asked
+):
+    """Memory or time without end, or a crash of the interpreter, were these loaded."""
+    pickled = HEAD + HOSTILE[asked] + STOP
+    (tmp_path / FILE).write_bytes(in_zip(pickled) if zipped else pickled)
+    monkeypatch.setattr(torch, "load", None)
+    start = time.process_time()
+    with pytest.raises(CheckpointError, match=rf"is rejected: .*{asked}"):
+        pickle_format.read(tmp_path / FILE)
+    assert time.process_time() - start < 10
+
+
+def test_what_a_file_says_of_its_dict_is_not_believed(tmp_path):
+    """An OrderedDict may come with attributes in place of its methods."""
+    pickled = HEAD + GLOBALS["ordered"] + b")" + REDUCE + DICT
+    for name in (b"items", b"keys", b"get"):
+        pickled += b"X" + len(name).to_bytes(4, "little") + name + ONE + SETITEM
+    (tmp_path / FILE).write_bytes(in_zip(pickled + b"b" + STOP))
+    assert pickle_format.read(tmp_path / FILE) == {}
 
 
 def test_reading_takes_time_in_proportion_to_the_file(tmp_path):

@@ -1,6 +1,7 @@
 """Files of vocabularies: each form gives the ids it states; others are rejected."""
 
 import json
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -13,7 +14,7 @@ from minispec.files.errors import TokenizerError
 from minispec.files.merge_files import tokenizer_json
 from minispec.files.pair import SHIPPED
 from minispec.files.tokenizer import Tokenizer
-from minispec.files.vocabulary import BYTE_OF, EOS
+from minispec.files.vocabulary import BYTE_OF, EOS, checked
 
 from support.vocabularies import (
     MERGES, SINGLE_BYTES, gpt2_style, gpt2_vocabulary, ranked, write_pair, write_ranks,
@@ -168,7 +169,7 @@ def test_merges_are_pairs_in_either_spelling(tmp_path, spelling):
         ("model.type", "WordPiece", "has model.type 'WordPiece'; only byte-level BPE"),
         ("model.dropout", 0.1, "has model.dropout 0.1"),
         ("model.end_of_word_suffix", "</w>", "end_of_word_suffix '</w>'"),
-        ("normalizer", {"type": "NFC"}, "has normalizer.type 'NFC'"),
+        ("normalizer", {"type": "NFC"}, "has normalizer {'type': 'NFC'}"),
         ("pre_tokenizer", None, "has pre_tokenizer.type None"),
         ("pre_tokenizer", {"type": "Metaspace"}, "pre_tokenizer.type 'Metaspace'"),
         ("pre_tokenizer.add_prefix_space", True, "add_prefix_space True"),
@@ -178,9 +179,14 @@ def test_merges_are_pairs_in_either_spelling(tmp_path, spelling):
         ("model", [], "has model.type"),
         ("model.merges", [["a"]], "a merge joins two tokens, got \\['a'\\]"),
         ("model.merges", ["a b c"], "a merge joins two tokens"),
-        ("model.merges", 5, "lacks merges or added_tokens"),
+        ("model.merges", [], "767 tokens are made by no merge"),
+        ("model.merges", 5, "lacks model, merges or added_tokens"),
         ("model.vocab", None, "expected tokens and their ids"),
-        ("added_tokens", [{}], "lacks merges or added_tokens"),
+        ("added_tokens", [{}], "lacks model, merges or added_tokens"),
+        ("normalizer", {"pattern": "a"}, "has normalizer {'pattern': 'a'}"),
+        ("post_processor", {"sep": ["a", 1]}, "has post_processor.type 'absent'"),
+        ("decoder", {}, "has decoder.type 'absent'"),
+        ("model", None, "has model.type None"),
         ("added_tokens", [], "1 tokens are made by no merge|specials \\[\\]|no merge"),
         ("model.ignore_merges", False, "tokens are made by no merge"),
     ],
@@ -194,6 +200,64 @@ def test_anything_but_byte_level_bpe_is_rejected_by_name(
         }  # fmt: skip
     with pytest.raises(TokenizerError, match=complaint):
         tokenizer_json(changed(tmp_path, name, value))
+
+
+def with_special(path, **changes):
+    """The shipped tokenizer.json with one more added token."""
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    one = {"id": 1024, "content": "<pad>", "special": True, **plain, **changes}
+    return changed(path, "added_tokens", lambda added: [*added, one])
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"content": ""}, "the special token '' must have 1 to 200 characters"),
+        ({"content": 5}, "the special token 5 must have"),
+        ({"content": "a" * 200_000}, "the special token 'aaa.* must have 1 to 200"),
+        ({"content": "\ud800"}, "has half a character"),
+        ({"content": EOS[:-1]}, "'<.endoftext.' begins '<.endoftext.>'"),
+        ({"lstrip": True}, "<pad> depends on what is beside it"),
+        ({"single_word": True}, "<pad> depends on what is beside it"),
+    ],
+)
+def test_a_special_token_that_cannot_be_found_in_a_text_is_rejected(
+    tmp_path, changes, complaint
+):
+    """With "" tiktoken never ends, and of two it would take either."""
+    with pytest.raises(TokenizerError, match=complaint) as caught:
+        tokenizer_json(with_special(tmp_path, **changes))
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 700
+
+
+def test_special_tokens_without_end_are_rejected():
+    ranks = {bytes([b]): b for b in range(256)}
+    specials = {EOS: 256} | {f"<{i:>190}>": 257 + i for i in range(2000)}
+    with pytest.raises(TokenizerError, match="here: too many"):
+        checked("many", ranks, specials)
+
+
+def test_a_special_token_may_have_the_bytes_of_an_ordinary_one(tmp_path):
+    tokenizer = Tokenizer(tokenizer_json(with_special(tmp_path, content=" t")))
+    ordinary = Tokenizer.from_folder(SHIPPED / "target").encode(" t")
+    assert tokenizer.specials == {EOS: 1023, " t": 1024} and tokenizer.eos_id == 1023
+    assert tokenizer.encode(" t") == ordinary and len(ordinary) == 1
+    assert tokenizer.encode(" t", allow_special=True) == [1024]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.tiktoken")
+    for path in (tmp_path / "pipe.tiktoken", "/dev/zero"):
+        with pytest.raises(TokenizerError, match="not a regular file"):
+            Tokenizer.from_tiktoken_file(path)
+    with pytest.raises(TokenizerError, match="not a regular file"):
+        Tokenizer.from_folder(tmp_path)
+    for name in ("a\0b", "\ud800"):
+        with pytest.raises(TokenizerError, match="no file can have such a name"):
+            Tokenizer.from_tiktoken_file(name)
+        with pytest.raises(TokenizerError, match="no vocabulary in"):
+            Tokenizer.from_folder(name)
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@
 The model is built without memory and the mapped tensors become its parameters, so
 float32 weights are loaded without one copy. To read in this order: the configuration
 (`config.py`), the files (`weight_files.py`) and their formats (`safetensors_format.py`,
-`safetensors_header.py`, `pickle_format.py`, `recognition.py`), names and layouts
-(`key_names.py`), head and padding (`vocabulary_rows.py`), and the tokenizer for others
-(`tokenizer_export.py`).
+`safetensors_header.py`, `pickle_format.py`, `pickle_opcodes.py`, `recognition.py`),
+names and layouts (`key_names.py`), head and padding (`vocabulary_rows.py`), and the
+tokenizer for others (`tokenizer_export.py`).
 
 Accepted beside GPT-2's own files: shards, pickles, prefixes, stored masks, untied
 heads, padded vocabularies, any float type, and nn.Linear layouts ([out, in]; nanoGPT,
@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import operator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -86,20 +86,20 @@ def save(
     """
     folder, V = Path(folder), model.config.vocab_size
     dtype = model.wte.weight.dtype if dtype is None else dtype
-    eos_id = V - 1 if eos_id is None else operator.index(eos_id)
     _check_dtype(dtype)
-    if not 0 <= eos_id < V:
-        raise CheckpointError(f"eos_id must be from 0 to {V - 1}, got {eos_id}")
+    eos_id = V - 1 if eos_id is None else _eos_id(eos_id, V)
+    stated = json.dumps(configs.config_to_json(model.config, dtype, eos_id), indent=2)
     weights = key_names.canonical_names(model.state_dict())
     key_names.check_weights(weights, _empty(model.config))
-    folder.mkdir(parents=True, exist_ok=True)
+    if any(tensor.is_meta for tensor in weights.values()):
+        raise CheckpointError("a model on the meta device has no weights; load them")
     # transformers puts `transformer.` before all but the head; the loader takes it off.
     tensors = {
         name if name.startswith("lm_head.") else f"transformer.{name}": tensor.to(dtype)
         for name, tensor in weights.items()
     }
+    folder.mkdir(parents=True, exist_ok=True)
     safetensors_format.write(tensors, folder / "model.safetensors")
-    stated = json.dumps(configs.config_to_json(model.config, dtype, eos_id), indent=2)
     with replacing(folder / "config.json") as part:
         part.write_text(stated + "\n", encoding="utf-8")
 
@@ -165,6 +165,19 @@ def _read_agreeing(
 def _empty(config: GPTConfig, attend: AttentionForm = fused_attention) -> GPT:
     with torch.device("meta"):
         return GPT(config, attend)
+
+
+def _eos_id(value: SupportsIndex, vocab_size: int) -> int:
+    """A token id, of any type of whole numbers; True is none."""
+    try:
+        found = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = -1
+    if not 0 <= found < vocab_size:
+        raise CheckpointError(
+            f"eos_id must be a whole number from 0 to {vocab_size - 1}, got {value!r}"
+        )
+    return found
 
 
 def _check_types(tensors: dict[str, Tensor]) -> None:

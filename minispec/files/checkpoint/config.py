@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from minispec.files.errors import CheckpointError, shown
+from minispec.files.errors import CheckpointError, regular, shown
 from minispec.model.gpt2 import GPTConfig
 
 ALIASES = {  # other names that GPT2Config takes; n_ctx is the older one of n_positions
@@ -30,6 +30,7 @@ OPTIONAL = {
     "scale_attn_by_inverse_layer_idx": bool,
     "tie_word_embeddings": bool,
 }
+LONGEST = 10_000_000  # bytes of JSON; the index of a large model's shards has a tenth
 LARGEST = 2**24  # a size beyond it is a mistake, and nothing must be built for it
 SYNONYMS = {"gelu_fast": "gelu_new", "gelu_pytorch_tanh": "gelu_new"}
 # Switches whose other setting is another model: the only value that is computed here.
@@ -43,7 +44,7 @@ FIXED = {
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; a byte order mark before it is passed over."""
     try:
-        stated = json.loads(path.read_text(encoding="utf-8-sig"))
+        stated = json.loads(regular(path, LONGEST).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise CheckpointError(
@@ -72,11 +73,6 @@ def config_from_json(stated: dict[str, Any], source: Path) -> GPTConfig:
             fields[key] = _typed(stated, key, kind, source)
     if "n_inner" in fields:
         fields["n_inner"] = _size(stated, "n_inner", source)
-    if not 0 <= fields.get("layer_norm_epsilon", 0) < 1:  # NaN is in no range
-        raise CheckpointError(
-            f"{source}: layer_norm_epsilon must be from 0 to below 1, got "
-            f"{fields['layer_norm_epsilon']}; download it again"
-        )
     act = fields.get("activation_function", "gelu_new")
     fields["activation_function"] = SYNONYMS.get(act, act)
     try:
@@ -106,7 +102,7 @@ def eos_ids(stated: dict[str, Any], source: Path) -> tuple[int, ...]:
     if value is None:
         return ()
     ids = value if isinstance(value, list) else [value]
-    if not all(type(i) is int and i >= 0 for i in ids):
+    if not all(type(i) is int and 0 <= i <= LARGEST for i in ids):
         raise CheckpointError(
             f"{source}: eos_token_id must be an id or a list of ids, got "
             f"{shown(repr(value))}; correct it"

@@ -1,14 +1,15 @@
 """The format of `torch.save`: a state dict, pickled, in a zip file since torch 1.6.
 
-A pickle can run any code when it is loaded. These are read with `weights_only=True`,
-which builds tensors and plain containers and rejects everything else. What torch would
-hand to another reader (TorchScript, tar) is rejected before torch sees it: up to torch
-2.5 that reader ran code (CVE-2025-32434).
+A pickle can run any code when it is loaded. So its opcodes are read first, and only
+those of a state dict pass (`pickle_opcodes.py`). Then torch loads it with
+`weights_only=True`, which has a list of its own. What torch would hand to another
+reader (TorchScript, tar) is rejected before torch sees it: up to torch 2.5 that reader
+ran code (CVE-2025-32434).
 """
 
 from __future__ import annotations
 
-import pickle
+import io
 import re
 import tarfile
 import warnings
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minispec.files.checkpoint.pickle_opcodes import Unsafe, check
 from minispec.files.checkpoint.recognition import TORCH, check_kind
 from minispec.files.errors import CheckpointError, shown
 
@@ -34,20 +36,24 @@ def read(path: Path) -> dict[str, Tensor]:
     check_kind(path, TORCH)
     try:
         zipped = _check_container(path)
+        _check_pickles(path, zipped)
         with warnings.catch_warnings():  # what is wrong with a file is ours to say
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     except CheckpointError:
         raise
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(_rejection(path, error)) from error
+    except Unsafe as error:
+        raise CheckpointError(
+            f"{path} is rejected: it asks for more than dense tensors need "
+            f"({shown(error, 150)}), which could run code or never end; {TAKE}"
+        ) from error
     except Exception as error:  # a damaged file raises nearly anything
         raise CheckpointError(
             f"{path} cannot be read ({_first_line(error)}): cut short, or not written "
             "by torch.save; download it again"
         ) from error
     for nest in ("model", "state_dict"):
-        if isinstance(found, dict) and isinstance(found.get(nest), dict):
+        if isinstance(found, dict) and isinstance(dict.get(found, nest), dict):
             found = found[nest]
     return _only_tensors(path, found)
 
@@ -65,25 +71,22 @@ def _check_container(path: Path) -> bool:
         return False
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-    if any(re.search(r"(^|/)(code/|constants\.pkl$)", m.filename) for m in members):
+    code = re.compile(r"(^|/)(code/|constants\.pkl$)", re.IGNORECASE)  # as in torch
+    if any(code.search(member.filename) for member in members):
         raise CheckpointError(f"{path} is a TorchScript archive, which is code; {TAKE}")
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
         raise CheckpointError(f"{path} is compressed, unlike torch.save's; {TAKE}")
     return True
 
 
-def _rejection(path: Path, error: Exception) -> str:
-    """What an unsafe pickle asked for; other damage comes as the same exception.
-
-    torch says `Unsupported global: GLOBAL x`, or `unsupported GLOBAL x whose module is
-    blocked` of the worst; and `Unsupported operand 149` of what it never writes.
-    """
-    wanted = re.search(r"nsupported (?:\w+: )?GLOBAL (\S+)|nsupported (.+)", str(error))
-    asked = next(filter(None, wanted.groups())) if wanted else _first_line(error)
-    return (
-        f"{path} is rejected: it has more than tensors in it ({shown(asked, 150)}), "
-        f"and loading that could run any code; {TAKE}"
-    )
+def _check_pickles(path: Path, zipped: bool) -> None:
+    """Every pickle of the file, as torch's own reader of zip files finds it there."""
+    if zipped:
+        check(io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
+        return
+    with path.open("rb") as file:
+        for _ in range(5):  # a magic number, a version, the machine, all, storage keys
+            check(file)
 
 
 def _first_line(error: Exception) -> str:
@@ -97,23 +100,24 @@ def _only_tensors(path: Path, found: Any) -> dict[str, Tensor]:
             f"{path} holds a {type(found).__name__}, expected a state dict: key to "
             "tensor; save model.state_dict()"
         )
-    for key, value in found.items():
-        if not isinstance(key, str) or not _is_plain(value):
+    tensors = dict(dict.items(found))  # an OrderedDict from a file may have `items`
+    for key, value in tensors.items():
+        if not isinstance(key, str):
+            raise CheckpointError(
+                f"{path} has a key of type {type(key).__name__}, expected names of "
+                "tensors; save model.state_dict()"
+            )
+        if not _is_plain(value):
             raise CheckpointError(
                 f"{path}: {shown(repr(key))} is a {type(value).__name__}, expected a "
                 "dense tensor; save model.state_dict() alone"
             )
-    return dict(found)
+    return tensors
 
 
 def _is_plain(value: Any) -> bool:
-    """A tensor with a value stored for each of its numbers.
-
-    Not so: sparse tensors, mere shapes ("meta"), one number repeated a billion times.
-    """
+    """A tensor with a value stored for each of its numbers, not one for a billion."""
     return (
         isinstance(value, Tensor)
-        and value.layout == torch.strided
-        and value.device.type == "cpu"
         and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from minispec.files.errors import CheckpointError
+from minispec.files.errors import CheckpointError, regular
 
 SAFETENSORS, TORCH = "a safetensors file", "a file of torch.save"
 KINDS = {  # what it is: its first bytes, and what to do
@@ -30,7 +30,7 @@ KINDS = {  # what it is: its first bytes, and what to do
 
 def check_kind(path: Path, wanted: str) -> None:
     """Raise CheckpointError where the file is plainly something else than `wanted`."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         head = file.read(100)
     for kind in (wanted, *KINDS):
         pattern, advice = KINDS[kind]

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 import mmap
+import weakref
 from collections.abc import Mapping
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -99,10 +101,30 @@ def _tensor(
     if begin == end:
         return torch.empty(shape, dtype=dtype)
     if begin % dtype.itemsize:  # kernels may rely on whole addresses
-        own = torch.empty(end - begin, dtype=torch.uint8)
+        own = _room(end - begin, file.name)
         file.seek(begin)
         if file.readinto(own.numpy().data) != end - begin:
             raise CheckpointError(f"{file.name} became shorter while it was read")
         return own.view(dtype).view(shape)
-    count = (end - begin) // dtype.itemsize
-    return torch.frombuffer(mapping, dtype=dtype, count=count, offset=begin).view(shape)
+    flat = np.frombuffer(mapping, np.uint8, end - begin, begin)
+    weakref.finalize(flat, _give_back, mapping, begin, end).atexit = False
+    return torch.from_numpy(flat).view(dtype).view(shape)
+
+
+def _give_back(mapping: mmap.mmap, begin: int, end: int) -> None:
+    """Drop the pages of a tensor that is gone, while others still use the map."""
+    first, last = -(-begin // mmap.PAGESIZE), end // mmap.PAGESIZE  # whole pages
+    if first < last and hasattr(mmap, "MADV_DONTNEED"):
+        size = (last - first) * mmap.PAGESIZE
+        mapping.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, size)
+
+
+def _room(n_bytes: int, name: str) -> Tensor:
+    """Memory, without values; a sparse file may claim more than there is."""
+    try:
+        return torch.empty(n_bytes, dtype=torch.uint8)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{name}: a tensor at an odd address needs {n_bytes:,} bytes of memory, "
+            "more than there are; write the file anew, or take a smaller model"
+        ) from error
