@@ -31,7 +31,8 @@ from minispec.core.draft import Proposal
 from minispec.core.randomness import Randomness
 from minispec.core.rollback import rollback
 from minispec.core.rounds import Generation, Round, Rows
-from minispec.core.sampling import logits_to_probs, whole_number
+from minispec.checks import whole_number
+from minispec.core.sampling import logits_to_probs
 from minispec.core.text import Request, Text
 from minispec.model.gpt2 import GPT
 

@@ -5,4 +5,5 @@
 `text` `stopping` `rounds`: what to write, where it ends, what a decode leaves behind.
 `speculative`: the round, and the loop of rounds.
 `checked` `analysis`: the border to foreign drafters; how fast it can be.
+`lengths` `coupling`: lengths that adapt; dice thrown before the text.
 """

@@ -160,6 +160,8 @@ def break_even_alpha(
 
 def _least(holds: Callable[[float], bool]) -> float:
     """The least alpha at which `holds`; it holds from there up to 1."""
+    if holds(0.0):
+        return 0.0
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:  # until no float lies between
         low, high = (low, middle) if holds(middle) else (middle, high)

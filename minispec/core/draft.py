@@ -42,7 +42,10 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """Anything that can guess ahead. Inherit: without state, `propose` is enough."""
+    """Anything that can guess ahead. Inherit: without state, `propose` is enough.
+
+    If it has an attribute `vocab_size`, that must be the target's.
+    """
 
     def begin(self, cache: KVCache) -> None:
         """A new text begins. `cache` is the target's, still empty."""
@@ -62,10 +65,29 @@ class Drafter(Protocol):
 
 
 class ModelDrafter(Drafter):
-    """A small GPT as drafter, with a cache of its own."""
+    """A small GPT as drafter, with a cache of its own.
 
-    def __init__(self, model: GPT, sampling: Sampling = Sampling()) -> None:
-        self.model, self.sampling = model, sampling
+    It stops early after a token to which the model gives less than `stop_below`: what
+    comes after such a token would probably be drafted in vain. The unsure token stays.
+    Were it dropped once drawn, only tokens that the model is sure of would be drafted,
+    which is not what `draft_probs` says, and the text would have too many of them.
+    """
+
+    def __init__(
+        self, model: GPT, sampling: Sampling = Sampling(), stop_below: float = 0.0
+    ) -> None:
+        """Raises TypeError for a model or a sampling that is none.
+
+        ValueError for a `stop_below` that is no probability.
+        """
+        if not hasattr(model, "new_cache"):  # a compiled GPT is one too
+            raise TypeError(f"model must be a GPT, got {model!r:.80}")
+        if not isinstance(sampling, Sampling):
+            raise TypeError(f"sampling must be a Sampling, got {sampling!r:.80}")
+        if not 0 <= stop_below <= 1:
+            raise ValueError(f"stop_below must be from 0 to 1, got {stop_below!r:.80}")
+        self.model, self.sampling, self.stop_below = model, sampling, stop_below
+        self.vocab_size = model.config.vocab_size
 
     def begin(self, cache: KVCache) -> None:
         n_positions = self.model.config.n_positions
@@ -78,17 +100,27 @@ class ModelDrafter(Drafter):
         Each pass feeds what the cache has not seen; the last drafted token stays
         unseen. Only the last row goes through the head.
         """
-        model, text = self.model, prefix
+        model, n = self.model, len(prefix)
         rows = [torch.empty(0, model.config.vocab_size, device=prefix.device)]
         # Drafting K tokens feeds the prefix and K - 1 of them, which must fit.
-        fits = model.config.n_positions - len(prefix) + 1
-        for _ in range(min(gamma, fits)):
+        K = max(0, min(gamma, model.config.n_positions - n + 1))
+        whole = torch.cat([prefix, prefix.new_empty(K)])
+        for end in range(n, n + K):
+            text = whole[:end]
             logits = model(text[None, self.cache.length :], self.cache, last=1)[0]
             probs = logits_to_probs(logits, self.sampling, text)
-            token = randomness.sample(probs[0])
-            text = torch.cat([text, text.new_tensor([token])])
+            whole[end] = token = randomness.sample(probs[0])
             rows.append(probs)
-        return Proposal(text[len(prefix) :], torch.cat(rows))
+            if self.stop_below and confidence(logits[0], token) < self.stop_below:
+                break
+        draft_probs = torch.cat(rows)
+        return Proposal(whole[n : n + len(draft_probs)], draft_probs)
 
     def rollback(self, length: int) -> None:
         rollback(self.cache, length)
+
+
+def confidence(logits: Tensor, token: int) -> float:  # [V]
+    """The model's own probability of the token, even where it is chosen greedily."""
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return logits.softmax(dim=-1, dtype=wide)[token].item()

@@ -12,12 +12,13 @@ rejected. All of them go through a `Randomness`, so that
 from __future__ import annotations
 
 import math
-import operator
 import random
 from typing import Protocol, SupportsIndex
 
-import torch
+import numpy as np
 from torch import Tensor
+
+from minispec.checks import whole_number
 
 
 class Randomness(Protocol):
@@ -40,9 +41,9 @@ class Seeded:
 
         Raises ValueError for a negative seed, TypeError for anything but an integer.
         """
-        if seed is not None and operator.index(seed) < 0:  # Python drops the sign
-            raise ValueError(f"a seed must be 0 or more, got {seed}")
-        self._generator = random.Random(None if seed is None else operator.index(seed))
+        if seed is not None:
+            seed = whole_number("a seed", seed, least=0)  # `random` drops the sign
+        self._generator = random.Random(seed)
 
     def sample(self, probs: Tensor) -> int:
         """Invert the cumulative distribution at a uniform point.
@@ -54,15 +55,16 @@ class Seeded:
         rounds to a smaller float64 than the total. Raises ValueError for a row without
         mass or with NaN.
         """
-        cumulative = probs.double().cumsum(dim=0)
-        total = cumulative[-1].item()
+        row = probs.cpu().numpy()  # of a decision, the one wait for the device
+        cumulative = row.cumsum(dtype=np.float64)
+        total = float(cumulative[-1])
         if not 0 < total < math.inf:
             raise ValueError(
                 f"a row's mass must be positive and finite, got {total}: expected "
                 "probabilities that sum to 1"
             )
         point = self._generator.random() * total
-        return int(torch.searchsorted(cumulative, point, right=True))
+        return int(cumulative.searchsorted(point, side="right"))
 
     def accept(self, chance: float) -> bool:
         """Strictly u < chance: a chance of 0 never passes, one of 1 always does."""

@@ -34,6 +34,11 @@ class Round:
     rows: Rows | None = field(default=None, compare=False, repr=False)
 
     @property
+    def depth(self) -> int:
+        """How many positions were drafted."""
+        return len(self.tokens)
+
+    @property
     def judged(self) -> int:
         """Drafts that were accepted or rejected.
 
@@ -109,7 +114,7 @@ class Generation:
     def acceptance_by_position(self) -> tuple[float, ...]:
         """For each draft position, the share of drafting rounds that accepted it."""
         drafting = [one for one in self.rounds if one.tokens]
-        longest = max((len(one.tokens) for one in drafting), default=0)
+        longest = max((one.depth for one in drafting), default=0)
         return tuple(
             sum(one.n_accepted > i for one in drafting) / len(drafting)
             for i in range(longest)

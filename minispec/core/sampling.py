@@ -1,6 +1,6 @@
 """From logits to the probabilities a token is really drawn from.
 
-    penalties -> minimum length -> temperature -> top-k -> top-p -> min-p
+    penalties -> minimum length -> temperature -> top-k -> top-p -> min-p (-> coupling)
 
 One chain for the draft and the target, applied row by row. Row i is conditioned on the
 prefix and the first i drafted tokens, and so is every step that looks back. What comes
@@ -14,15 +14,15 @@ section 4.1. Left out: penalties by count, n-gram bans, typical and eta sampling
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import SupportsIndex
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from minispec.checks import id_tuple, real_number, require, whole_number
+from minispec.core.coupling import coupled
 
 
 @dataclass(frozen=True)
@@ -40,46 +40,38 @@ class Sampling:
     repetition_penalty: float = 1.0  # above 1, tokens already in the text weigh less
     min_length: int = 0  # no EOS until the text, prompt included, is this long
     eos_ids: Collection[int] = ()
+    noise_seed: int | None = None  # the seed of coupled draws (`coupling`)
 
     def __post_init__(self) -> None:
-        # Beyond these it would round to 0 or infinity in float32, and 0 / 0 is NaN.
+        for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name)))
+        # Beyond these, scores would round to 0 or infinity in float32: 0 / 0 is NaN.
         temperature_fits = self.temperature == 0 or 1e-30 <= self.temperature <= 1e30
         require(temperature_fits, "temperature", "0 or from 1e-30 to 1e30", self)
-        if self.top_k is not None:
-            whole_number("top_k", self.top_k, least=1)
+        penalty_fits = 1e-30 <= self.repetition_penalty <= 1e30
+        require(penalty_fits, "repetition_penalty", "from 1e-30 to 1e30", self)
         require(0 < self.top_p <= 1, "top_p", "above 0 and at most 1", self)
         require(0 <= self.min_p <= 1, "min_p", "between 0 and 1", self)
-        penalty_fits = 0 < self.repetition_penalty < math.inf
-        require(penalty_fits, "repetition_penalty", "above 0 and finite", self)
-        whole_number("min_length", self.min_length, least=0)
-        if not isinstance(self.eos_ids, Collection):
-            raise TypeError(f"eos_ids must be ids, such as (2,), got {self.eos_ids!r}")
-        ids = tuple(whole_number("an EOS id", eos, least=0) for eos in self.eos_ids)
-        object.__setattr__(self, "eos_ids", ids)
+        if self.top_k is not None:
+            top_k = whole_number("top_k", self.top_k, least=1)
+            object.__setattr__(self, "top_k", top_k)
+        min_length = whole_number("min_length", self.min_length, least=0)
+        object.__setattr__(self, "min_length", min_length)
+        object.__setattr__(self, "eos_ids", id_tuple(self.eos_ids))
+        if self.noise_seed is not None:
+            noise_seed = whole_number("noise_seed", self.noise_seed, least=0)
+            object.__setattr__(self, "noise_seed", noise_seed)
+            require(noise_seed < 2**64, "noise_seed", "below 2**64", self)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a row depends on what stands before it, and not on logits alone."""
+        seeded = self.noise_seed is not None  # by its position
+        return self.repetition_penalty != 1 or self.min_length > 0 or seeded
 
     def with_min_new_tokens(self, prompt_length: int, n: int) -> Sampling:
         """The same, with no EOS among the first `n` tokens after the prompt."""
-        return replace(self, min_length=prompt_length + n)
-
-
-def require(condition: bool, name: str, expected: str, owner: object) -> None:
-    """Raise a ValueError that names the field, what is allowed and what was given."""
-    if not condition:
-        raise ValueError(f"{name} must be {expected}, got {getattr(owner, name)}")
-
-
-def whole_number(name: str, value: SupportsIndex, least: int) -> int:
-    """The value as an int. TypeError unless it is whole, ValueError if below `least`.
-
-    numpy's and torch's integers are whole numbers too; 2.0 is not.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be a whole number, got {value!r:.80}") from error
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}")
-    return number
+        return replace(self, min_length=int(prompt_length) + n)
 
 
 def logits_to_probs(
@@ -98,16 +90,20 @@ def logits_to_probs(
     if sampling.min_length:
         scores = forbid_early_eos(scores, sampling, len(history))
     highest = scores.amax(dim=-1, keepdim=True)
-    if not highest.isfinite().all():
+    # Elsewhere this would wait for the device: there, NaN goes on to the draw.
+    if scores.is_cpu and not highest.isfinite().all():
         raise ValueError(
             "the logits hold NaN, +inf, or a row of only -inf: check the weights, "
             "and that min_length does not forbid the only tokens left"
         )
     if sampling.temperature == 0:
-        return one_hot(scores)
+        return one_hot(scores) + (highest - highest)  # plus 0, or NaN
     # Relative to the highest, so that a tiny temperature cannot overflow.
     probs = ((scores - highest) / sampling.temperature).softmax(dim=-1)
-    return truncate(probs, sampling)
+    probs = truncate(probs, sampling)
+    if sampling.noise_seed is None:
+        return probs
+    return coupled(probs, sampling.noise_seed, n=len(history) - (len(probs) - 1))
 
 
 def penalize_repeats(

@@ -6,15 +6,16 @@ with every round, the committed prefix and the target's cache of it, is a `Text`
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from minispec.core.checked import checked_judge
 from minispec.core.rejection import Judge, reject
 from minispec.core.rounds import Length
-from minispec.core.sampling import Sampling, whole_number
+from minispec.checks import whole_number
+from minispec.core.sampling import Sampling
 from minispec.core.stopping import FinishReason, Limits
 from minispec.model.gpt2 import GPT, GPTConfig
 from minispec.model.kv_cache import KVCache
@@ -38,18 +39,21 @@ class Request:
     def __post_init__(self) -> None:
         prompt, kinds = self.prompt, (torch.int32, torch.int64)
         is_ids = isinstance(prompt, Tensor) and prompt.dtype in kinds
-        if not is_ids or prompt.ndim != 1 or len(prompt) == 0:
+        is_plain = is_ids and prompt.layout == torch.strided and not prompt.is_meta
+        if not is_plain or prompt.ndim != 1 or len(prompt) == 0:
             raise ValueError(
                 "the prompt must be a tensor of at least one id, [n], such as "
                 f"torch.tensor(tokenizer.encode(text)), got {prompt!r:.80}"
             )
-        whole_number("max_new_tokens", self.max_new_tokens, least=0)
+        budget = whole_number("max_new_tokens", self.max_new_tokens, least=0)
+        object.__setattr__(self, "max_new_tokens", budget)
         if not isinstance(self.sampling, Sampling):
             raise TypeError(f"sampling must be a Sampling, got {self.sampling!r:.80}")
         if not callable(self.judge):
             raise TypeError(f"judge must be a function, got {self.judge!r:.80}")
         if not callable(self.gamma):
-            whole_number("gamma", self.gamma, least=1)
+            gamma = whole_number("gamma", self.gamma, least=1)
+            object.__setattr__(self, "gamma", gamma)
 
     def limits(self, config: GPTConfig) -> Limits:
         """Where the text ends on a target of this shape: budget or context.
@@ -68,7 +72,7 @@ class Request:
                 f"the prompt has {n} tokens and the target's context holds "
                 f"{n_positions}: shorten the prompt"
             )
-        budget, fits = n + operator.index(self.max_new_tokens), n_positions + 1
+        budget, fits = n + self.max_new_tokens, n_positions + 1
         if budget <= fits:
             return Limits(budget, "length", self.sampling.eos_ids)
         return Limits(fits, "context", self.sampling.eos_ids)
@@ -82,9 +86,14 @@ class Text:
     ) -> None:
         """`cache`: an empty one to use, in a batch a row of it; by default a new one.
 
-        Raises ValueError for a request that the target cannot serve.
+        Raises ValueError for a request that the target cannot serve, and TypeError for
+        what is no target or no request.
         """
-        self.request = request
+        if not hasattr(target, "new_cache"):  # a compiled GPT is one too
+            raise TypeError(f"the target must be a GPT, got {target!r:.80}")
+        if not isinstance(request, Request):
+            raise TypeError(f"expected a Request(prompt, n), got {request!r:.80}")
+        self.request = replace(request, judge=checked_judge(request.judge))
         self.limits = request.limits(target.config)
         # The last token is never fed.
         self.cache = cache or target.new_cache(max(1, self.limits.max_length - 1))
@@ -113,6 +122,6 @@ class Text:
         """Append as much of `new` as the limits allow; return that."""
         committed, self.finish_reason = self.limits.cut(self.length, new)
         end = self.length + len(committed)
-        self._ids[self.length : end] = torch.tensor(committed)
+        self._ids[self.length : end] = self._ids.new_tensor(committed)
         self.length = end
         return committed

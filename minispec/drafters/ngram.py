@@ -21,18 +21,21 @@ from torch import Tensor
 
 from minispec.core.draft import Drafter, Proposal
 from minispec.core.randomness import Randomness
+from minispec.checks import whole_number
 
 
 class NgramDrafter(Drafter):
     """Copies from the prefix. It has no state, so there is nothing to roll back."""
 
     def __init__(self, vocab_size: int, longest: int = 4, shortest: int = 1) -> None:
-        if not 1 <= shortest <= longest:
-            raise ValueError(
-                "n-gram lengths must satisfy 1 <= shortest <= longest, "
-                f"got shortest {shortest} and longest {longest}"
-            )
-        self.vocab_size, self.longest, self.shortest = vocab_size, longest, shortest
+        """`longest` and `shortest` are the lengths of the suffixes looked for.
+
+        Raises TypeError or ValueError unless they are whole numbers, 1 or more, in this
+        order.
+        """
+        self.vocab_size = whole_number("vocab_size", vocab_size, least=1)
+        self.shortest = whole_number("shortest", shortest, least=1)
+        self.longest = whole_number("longest", longest, least=self.shortest)
 
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
         tokens = copy_continuation(prefix, gamma, self.longest, self.shortest)

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from minispec.core.draft import Drafter, Proposal
 from minispec.core.randomness import Randomness
-from minispec.core.sampling import whole_number
+from minispec.checks import whole_number
 from minispec.model.kv_cache import KVCache
 from minispec.trees.tree import Tree, TreeDrafter
 

@@ -14,9 +14,10 @@ decoder of your own, write it as a function of a `Randomness`:
 
 Read `enumeration` (how the branches are visited), `comparison` (where two distributions
 part) and `one_round` (to test only how drafts are accepted and replaced). For code that
-draws from torch, `random` or numpy there are `torch_chance` and `open_numbers`; what
-they cannot follow is named by `foreign`. For distributions too large to enumerate there
-is `statistics`.
+draws from torch, `random` or numpy there are `torch_chance`, `open_numbers` and
+`float_stand_in`; what they cannot follow is named by `foreign`. For distributions too
+large to enumerate there is `statistics`; what a judge that is not exact costs and buys,
+`price` measures.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from minispec.exactness.comparison import (
     assert_same_distribution,
     difference_table,
     largest_difference,
+    total_variation,
 )
 from minispec.exactness.enumeration import (
     FLOAT32_ROUNDING,
@@ -37,6 +39,7 @@ from minispec.exactness.enumeration import (
     output_distribution,
 )
 from minispec.exactness.foreign import NotEnumerable
+from minispec.exactness.price import Price, price_of
 
 __all__ = [
     "FLOAT32_ROUNDING",
@@ -45,10 +48,13 @@ __all__ = [
     "Distribution",
     "Enumeration",
     "NotEnumerable",
+    "Price",
     "TooManyBranches",
     "assert_same_distribution",
     "difference_table",
     "enumerate_outputs",
     "largest_difference",
     "output_distribution",
+    "price_of",
+    "total_variation",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from minispec.exactness.enumeration import (
     FLOAT32_ROUNDING,
     ROUNDING,
@@ -16,8 +18,28 @@ FLOAT32_HINT = (
 
 
 def largest_difference(a: Distribution, b: Distribution) -> float:
-    """The largest difference of any sequence's probability."""
-    return max(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys())
+    """The largest difference of any sequence's probability; NaN if one is NaN.
+
+    Raises ValueError if both are empty: nothing was compared.
+    """
+    if not a and not b:
+        raise ValueError("there is nothing to compare: both distributions are empty")
+    return max(differences(a, b).values(), key=nan_first)
+
+
+def differences(a: Distribution, b: Distribution) -> Distribution:
+    """How far apart the two probabilities of each sequence are."""
+    return {key: abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()}
+
+
+def nan_first(number: float) -> float:
+    """A key for `max` and `sorted`, to which NaN is neither more nor less."""
+    return math.inf if math.isnan(number) else number
+
+
+def total_variation(a: Distribution, b: Distribution) -> float:
+    """Half the sum of all differences: the share of texts that would have to change."""
+    return math.fsum(differences(a, b).values()) / 2
 
 
 def assert_same_distribution(
@@ -40,10 +62,8 @@ def assert_same_distribution(
 
 def difference_table(a: Distribution, b: Distribution, n: int = N_SHOWN) -> str:
     """The sequences whose probabilities differ most, one a line."""
-    difference = {
-        key: abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()
-    }
-    keys = sorted(difference, key=lambda key: (-difference[key], key))[:n]
+    far = differences(a, b)
+    keys = sorted(far, key=lambda key: (-nan_first(far[key]), key))[:n]
     names = [" ".join(map(str, key)) or "(empty)" for key in keys]
     width = max([len("sequence"), *map(len, names)])
     lines = [f"{'sequence':<{width}}  {'found':>10}  {'expected':>10}  difference"]

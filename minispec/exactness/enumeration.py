@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from minispec.core.randomness import Randomness
+from minispec.checks import whole_number
 from minispec.exactness.foreign import (
     NOT_REPEATABLE,
     NotEnumerable,
@@ -50,7 +51,12 @@ class Branch:
         self.probability = 1.0
 
     def sample(self, probs: Tensor) -> int:
-        """Branch over every token of positive probability. ValueError for a NaN."""
+        """Branch over every token of positive probability.
+
+        Raises ValueError for NaN, and for what is not one row.
+        """
+        if probs.ndim != 1:
+            raise ValueError(f"a row [V] is drawn from, got {list(probs.shape)}")
         if probs.isnan().any():
             raise ValueError("a row with NaN was drawn from: not a distribution")
         return self._decide(list(enumerate(probs.tolist())))
@@ -97,6 +103,7 @@ def enumerate_outputs(run: Run, max_branches: int = 100_000) -> Enumeration:
     ValueError if the probabilities of all branches do not sum to 1 within 1e-12 (then
     some row was not normalised, or was rounded to float32).
     """
+    whole_number("max_branches", max_branches, least=0)
     ends: list[tuple[Branch, Output]] = []
     branch: Branch | None = Branch([])
     with unmoved_globals() as check_unmoved:
@@ -123,7 +130,11 @@ def output_distribution(run: Run, max_branches: int = 100_000) -> Distribution:
 
 def follow(branch: Branch, run: Run) -> Output:
     """Where this branch leads. NotEnumerable if it ends too soon."""
-    output = tuple(map(operator.index, run(branch)))  # tensors differ by object
+    found = run(branch)
+    try:
+        output = tuple(map(operator.index, found))  # tensors differ by object
+    except TypeError as error:
+        raise TypeError(f"a run must return token ids, got {found!r:.80}") from error
     if len(branch.widths) < len(branch.choices):
         raise NotEnumerable(NOT_REPEATABLE)
     return output

@@ -12,13 +12,13 @@ A sampler that draws from torch's own generator is wrapped in `torch_draws_from`
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from minispec.core.checked import checked_judge
 from minispec.core.randomness import Randomness
 from minispec.exactness.enumeration import Distribution, output_distribution
 
@@ -43,7 +43,7 @@ def distribution_of_one_round(
     drafts that come from other rows than those declared, which breaks the contract.
 
     Raises as `enumerate_outputs` does, ValueError for shapes that do not fit, and as
-    `read_verdict` does for what a sampler returns.
+    `core.checked` does for what a sampler returns.
     """
     K = len(draft_rows)
     if target_rows.shape != (K + 1, draft_rows.shape[-1]):
@@ -52,33 +52,24 @@ def distribution_of_one_round(
             f"{[K + 1, draft_rows.shape[-1]]}, got {list(target_rows.shape)}"
         )
     source = draft_rows if drawn_from is None else drawn_from
+    if source.shape != draft_rows.shape:
+        raise ValueError(
+            f"drawn_from must be as draft_rows, {list(draft_rows.shape)}, got "
+            f"{list(source.shape)}"
+        )
+    judge = checked_judge(sampler)
 
     def run(randomness: Randomness) -> list[int]:
         drafted = [randomness.sample(row) for row in source]
         tokens = torch.tensor(drafted, dtype=torch.long)
         # Copies: a sampler that writes into them must not move what is expected.
         mine = tokens, draft_rows.clone(), target_rows.clone()
-        n_accepted, next_token = read_verdict(sampler(*mine, randomness), K)
-        committed = [*drafted[:n_accepted], next_token]
+        verdict = judge(*mine, randomness)
+        committed = [*drafted[: verdict.n_accepted], verdict.next_token]
         rest = target_rows[len(committed) :]
         return [*committed, *(randomness.sample(row) for row in rest)]
 
     return output_distribution(run, max_branches)
-
-
-def read_verdict(verdict: Any, K: int) -> tuple[int, int]:
-    """Its two numbers. TypeError if it lacks them, ValueError if they are off."""
-    try:
-        n_accepted = operator.index(verdict.n_accepted)
-        next_token = operator.index(verdict.next_token)
-    except (AttributeError, TypeError) as error:
-        raise TypeError(
-            "a sampler must return something with two whole numbers, n_accepted and "
-            f"next_token (as core.rejection.Verdict has), got {verdict!r:.80}"
-        ) from error
-    if not 0 <= n_accepted <= K:
-        raise ValueError(f"n_accepted must be from 0 to {K}, got {n_accepted}")
-    return n_accepted, next_token
 
 
 def distribution_of_rows(rows: Tensor) -> Distribution:  # [T, V] -> of T tokens

@@ -144,18 +144,50 @@ class OpenNumber:
     def __eq__(self, other: object) -> bool:
         cannot("whether a random number equals another")
 
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return rejecting(name)  # to be called: numpy's log(u) is u.log()
+
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return OpenTensor.__torch_function__(func, types, args, kwargs)
 
+
+def rejecting(name: str) -> Callable[..., NoReturn]:
+    """A function or method that cannot be asked of an open number."""
+    return lambda *_: cannot(f"`{name.strip('_')}` of a random number")
+
+
+def reject_the_rest() -> None:
+    """All else that a float can do is rejected by name, in place of a TypeError."""
+    others = {
+        name
+        for name in dir(float)
+        if getattr(float, name) is not getattr(object, name, None)
+    }
+    # A length and items: torch.tensor takes u for a sequence, and asks.
+    others |= {"__index__", "__len__", "__getitem__", "__reduce_ex__"}
+    for name in others - {"__new__", "__getattribute__", "__getnewargs__"}:
+        if vars(OpenNumber).get(name) is None:  # as `__hash__`, next to `__eq__`
+            setattr(OpenNumber, name, rejecting(name))
+    for name in ("real", "imag"):
+        setattr(OpenNumber, name, property(rejecting(name)))
+
+
+reject_the_rest()
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("lt", "le", "gt", "ge")},
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "neg")},
     "div": operator.truediv,
     "rsub": lambda a, b: b - a,
-    "searchsorted": lambda cdf, u, right=False: (
-        (operator.le if right else operator.lt)(cdf[..., None, :], u[..., None]).sum(-1)
+    "searchsorted": lambda cdf, u, right=False, side="left": (
+        (operator.le if right or side == "right" else operator.lt)(
+            cdf[..., None, :], u[..., None]
+        ).sum(-1)
     ),
 }
 # What moves numbers about and leaves them as they are
@@ -177,6 +209,8 @@ class OpenTensor(Tensor):
         name = func.__name__.removeprefix("__").removesuffix("__")
         first = args[0] if args else None
         if name in OPERATIONS:
+            for unknown in (kwargs or {}).keys() - {"right", "side"}:
+                cannot(f"`{name}` of a random number with `{unknown}`")
             return elementwise(OPERATIONS[name], *args, **(kwargs or {}))
         if name in ("item", "tolist"):
             return getattr(cells(first), name)()

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minispec.exactness.enumeration import Distribution, Output
+from minispec.exactness.enumeration import FLOAT32_ROUNDING, Distribution, Output
 from minispec.exactness.foreign import seeded_globals
 
 LEAST_EXPECTED = 5  # draws of an outcome, for chi-square to describe its count
@@ -72,7 +72,13 @@ def g_test(counts: Counter[Output], expected: Distribution) -> GTest:
 def power(
     expected: Distribution, other: Distribution, n: int, false_alarm: float
 ) -> float:
-    """The chance that `n` draws from `other` give a p_value below `false_alarm`."""
+    """The chance that `n` draws from `other` give a p_value below `false_alarm`.
+
+    Raises ValueError for fewer draws than 1 and for a chance that is not in (0, 1).
+    """
+    check_rate("false_alarm", false_alarm)
+    if not n >= 1:
+        raise ValueError(f"n must be at least 1 draw, got {n}")
     possible = {key: prob for key, prob in other.items() if expected.get(key)}
     allowed = math.fsum(possible.values())
     unseen = min(allowed, 1.0) ** n  # no draw is one that `expected` forbids
@@ -94,8 +100,10 @@ def draws_needed(
 ) -> int:
     """How many draws find `other` in place of `expected` with the power `wanted`.
 
-    Raises ValueError where `at_most` do not: the two are then all but the same.
+    Raises ValueError where `at_most` do not: the two are then all but the same. Also
+    for chances that are not in (0, 1).
     """
+    check_rate("wanted", wanted)
     n = 1
     while power(expected, other, n, false_alarm) < wanted:
         n = math.ceil(1.1 * n)
@@ -107,11 +115,23 @@ def draws_needed(
     return n
 
 
+def check_rate(name: str, rate: float) -> None:
+    """Raise ValueError for a chance that is never or always, or none at all."""
+    if not 0 < rate < 1:
+        raise ValueError(f"{name} must be between 0 and 1, got {rate}")
+
+
 # ---------------------------------------------------------------------- the outcomes
 
 
 def pooled(expected: Distribution, n: int) -> tuple[list[Output], list[float], int]:
-    """The outcomes that are counted one by one, all probabilities, the degrees."""
+    """The outcomes that are counted one by one, all probabilities, the degrees.
+
+    Raises ValueError for probabilities that do not sum to 1.
+    """
+    total = math.fsum(expected.values())
+    if not abs(total - 1) <= FLOAT32_ROUNDING:
+        raise ValueError(f"expected probabilities must sum to 1, got {total}")
     common = [key for key, prob in expected.items() if prob * n >= LEAST_EXPECTED]
     probs = lumped(expected, common)
     return common, probs, sum(prob > 0 for prob in probs) - 1
@@ -147,7 +167,13 @@ def chi_square_tail(statistic: float, degrees: int) -> float:
 
 
 def critical_value(degrees: int, false_alarm: float) -> float:
-    """The statistic that a right sampler exceeds with this chance: by bisection."""
+    """The statistic that a right sampler exceeds with this chance: by bisection.
+
+    Raises ValueError for a chance that is not in (0, 1), and for negative `degrees`.
+    """
+    check_rate("false_alarm", false_alarm)
+    if degrees < 0:
+        raise ValueError(f"degrees of freedom must be 0 or more, got {degrees}")
     low, high = 0.0, 1.0
     while chi_square_tail(high, degrees) > false_alarm and degrees:
         high *= 2

@@ -6,24 +6,26 @@ functions. Uniforms are left open until they are compared (`open_numbers`). Expo
 noise is good for one thing: argmax(probs / noise), which is a draw from probs.
 
 Left out: functions imported by name before (from torch import rand), generator objects
-of numpy and `random`, normal and Gumbel noise. All of them raise NotEnumerable, if not
-here then in `enumerate_outputs` (`foreign`).
+(which are seeded once, and no chance after that), normal and Gumbel noise. All of them
+raise NotEnumerable, if not here then in `enumerate_outputs` (`foreign`).
 """
 
 from __future__ import annotations
 
 import builtins
+import functools
+import inspect
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from minispec.core.randomness import Randomness
+from minispec.exactness.float_stand_in import WITH_FLOAT, Float
 from minispec.exactness.open_numbers import (
     OpenNumber,
     OpenTensor,
@@ -32,8 +34,7 @@ from minispec.exactness.open_numbers import (
     left_open,
 )
 
-# A stand-in takes the `Randomness`, then the arguments of what it stands in for; `_`
-# collects the generators.
+# A stand-in takes the `Randomness`, then the arguments of what it stands in for.
 
 # ------------------------------------------------------------------------- uniforms
 
@@ -53,10 +54,10 @@ def uniform(
 
 
 def uniform_(
-    ask: Randomness, buffer: Tensor, low: float = 0.0, high: float = 1.0, **_: Any
+    ask: Randomness, buffer: Tensor, low: float = 0.0, to: float = 1.0
 ) -> Tensor:
     size = tuple(emptied(buffer).shape)
-    return left_open(buffer, np.asarray(uniform(ask, low, high, size, buffer.dtype)))
+    return left_open(buffer, np.asarray(uniform(ask, low, to, size, buffer.dtype)))
 
 
 def emptied(buffer: Tensor) -> Tensor:
@@ -67,41 +68,19 @@ def emptied(buffer: Tensor) -> Tensor:
     return buffer
 
 
-def rand(ask: Randomness, *size: Any, generator: Any = None, **options: Any) -> Tensor:
+def rand(ask: Randomness, *size: Any, **options: Any) -> Tensor:
     return uniform_(ask, torch.empty(*size, **options))
 
 
-def rand_like(
-    ask: Randomness, input: Tensor, generator: Any = None, **options: Any
-) -> Tensor:
+def rand_like(ask: Randomness, input: Tensor, **options: Any) -> Tensor:
     return uniform_(ask, torch.empty_like(input, **options))
-
-
-class FloatOrOpen(type):
-    """The type of `Float`, which leaves open numbers open."""
-
-    def __call__(cls, value: Any = 0.0) -> Any:
-        is_open = isinstance(value, (OpenNumber, OpenTensor))
-        return value.item() if is_open else REAL_FLOAT(value)
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, REAL_FLOAT)
-
-
-REAL_FLOAT = float
-
-
-class Float(float, metaclass=FloatOrOpen):
-    """Stands in for `float`: float(u) would have to be a number, which u is not."""
-
-    dtype = np.dtype("float64")  # what numpy takes it for
 
 
 # ---------------------------------------------------------------------------- draws
 
 
 def multinomial(
-    ask: Randomness, input: Tensor, num_samples: int, *_: Any, **__: Any
+    ask: Randomness, input: Tensor, num_samples: int, replacement: bool = False
 ) -> Tensor:  # [..., V] -> [..., 1]
     if num_samples != 1:
         cannot(f"a draw of {num_samples} tokens at once")
@@ -112,14 +91,17 @@ def multinomial(
     return torch.tensor(drawn, dtype=torch.long).view(*input.shape[:-1], 1)
 
 
-def choice(ask: Randomness, a: Any, size: Any = None, *, p: Any) -> Any:
+def choice(
+    ask: Randomness, a: Any, size: Any = None, replace: bool = True, p: Any = None
+) -> Any:
     if size is not None:
         cannot("numpy.random.choice with a size")
-    token = int(multinomial(ask, torch.as_tensor(p, dtype=torch.float64), 1))
-    return token if isinstance(a, int) else a[token]
+    ids = np.arange(a) if np.ndim(a) == 0 else a
+    weights = np.ones(len(ids)) if p is None else p
+    return ids[int(multinomial(ask, torch.as_tensor(weights, dtype=torch.float64), 1))]
 
 
-def bernoulli_(ask: Randomness, buffer: Tensor, p: Any = 0.5, **_: Any) -> Tensor:
+def bernoulli_(ask: Randomness, buffer: Tensor, p: Any = 0.5) -> Tensor:
     chances = torch.as_tensor(p, dtype=torch.float64).expand(buffer.shape)
     if not ((0 <= chances) & (chances <= 1)).all():
         raise RuntimeError("torch.bernoulli rejects NaN and what is not in [0, 1]")
@@ -127,11 +109,11 @@ def bernoulli_(ask: Randomness, buffer: Tensor, p: Any = 0.5, **_: Any) -> Tenso
     return buffer.copy_(torch.tensor(answers).view(buffer.shape))
 
 
-def bernoulli(ask: Randomness, input: Tensor, p: Any = None, **_: Any) -> Tensor:
+def bernoulli(ask: Randomness, input: Tensor, p: Any = None) -> Tensor:
     return bernoulli_(ask, input.clone(), input if p is None else p)
 
 
-class OpenNoise(Tensor):
+class OpenNoise(OpenTensor):
     """Exponential noise, for argmax(probs / noise): decided where it divides."""
 
     ask: Randomness | None  # None once it is used
@@ -151,7 +133,7 @@ class OpenNoise(Tensor):
         return probs.copy_(largest) if name == "div_" else largest
 
 
-def exponential_(ask: Randomness, buffer: Any, lambd: float = 1.0, **_: Any) -> Tensor:
+def exponential_(ask: Randomness, buffer: Any, lambd: float = 1.0) -> Tensor:
     emptied(buffer).__class__, buffer.ask = OpenNoise, ask
     return buffer
 
@@ -182,16 +164,45 @@ DOORS: dict[Any, dict[str, Callable[..., Any]]] = {
 }
 
 
+signature = functools.cache(inspect.signature)
+
+
 @contextmanager
 def torch_draws_from(randomness: Randomness) -> Iterator[None]:
     """Inside, all that DOORS names asks `randomness`."""
 
     def asking(stand_in: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **options: stand_in(randomness, *args, **options)
+        def asked(*args: Any, generator: Any = None, **options: Any) -> Any:
+            if generator not in (None, torch.default_generator):
+                cannot("a draw from a generator object (pass none, to ask for chance)")
+            try:
+                signature(stand_in).bind(randomness, *args, **options)
+            except TypeError as error:
+                cannot(f"a draw with other arguments ({error})")
+            return stand_in(randomness, *args, **options)
+
+        return asked
 
     with ExitStack() as stack:
-        for owner, functions in DOORS.items():
-            asked: dict[str, Any] = {name: asking(f) for name, f in functions.items()}
-            stack.enter_context(patch.multiple(owner, **asked))
-        stack.enter_context(patch.object(builtins, "float", Float))
+        for owner, stand_ins in DOORS.items():
+            asked = {name: asking(stand_in) for name, stand_in in stand_ins.items()}
+            functions = WITH_FLOAT.get(owner, {}) | asked
+            stack.enter_context(replaced(owner, functions))
+        stack.enter_context(replaced(builtins, {"float": Float}))
         yield
+
+
+@contextmanager
+def replaced(owner: Any, functions: dict[str, Any]) -> Iterator[None]:
+    """Inside, the owner has these; afterwards what it had, or inherited, before."""
+    had = {name: vars(owner)[name] for name in functions if name in vars(owner)}
+    try:
+        for name, function in functions.items():
+            setattr(owner, name, function)
+        yield
+    finally:
+        for name in functions:
+            if name in had:
+                setattr(owner, name, had[name])
+            else:
+                delattr(owner, name)

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from minispec.files import checkpoint
 from minispec.files.checkpoint import stated_eos_ids
 from minispec.files.checkpoint.config import config_from_json, read_json
@@ -13,8 +15,10 @@ from minispec.files.checkpoint.vocabulary_rows import is_padded
 from minispec.files.errors import CheckpointError, shown
 from minispec.files.tokenizer import Tokenizer
 from minispec.model.gpt2 import GPT, GPTConfig
+from minispec.model.packed import pack
 
 SHIPPED = Path(__file__).parents[2] / "weights" / "shakespeare"
+DEVICES = "cuda", "mps", "cpu"  # what "auto" tries, in this order
 GPT2_EOS = 50256  # what transformers takes where config.json states none
 
 
@@ -31,17 +35,23 @@ class Pair:
 def load_pair(
     target: Path | str = SHIPPED / "target",
     draft: Path | str | None = SHIPPED / "draft",
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> Pair:
-    """Load both checkpoint folders, in float32; the EOS ids are the target's.
+    """Load both checkpoint folders, ready to decode; the EOS ids are the target's.
+
+    Large weights are packed where that is faster (`model/packed.py`); `load_model`
+    gives them plain. `device` may be "auto", the fastest there is.
 
     Raises ValueError (CheckpointError, TokenizerError) for a folder that is missing or
-    faulty, and for vocabularies that differ: a drafted id must mean the same to both.
+    faulty, for vocabularies that differ (a drafted id must mean the same to both), and
+    for a device that is not there.
     """
-    model, tokenizer = load_model(target)
+    model, tokenizer = load_packed(target, device, dtype)
     eos_ids = eos_ids_of(target)
     if draft is None:
         return Pair(model, None, tokenizer, eos_ids)
-    small, other = load_model(draft)
+    small, other = load_packed(draft, device, dtype)
     if not tokenizer.same_vocabulary(other):
         raise ValueError(
             f"the vocabularies differ: {target} has {tokenizer.vocab_size} tokens and "
@@ -51,7 +61,37 @@ def load_pair(
     return Pair(model, small, tokenizer, eos_ids)
 
 
-def load_model(folder: Path | str) -> tuple[GPT, Tokenizer]:
+def load_packed(
+    folder: Path | str,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> tuple[GPT, Tokenizer]:
+    """One model of a pair, ready to decode. Raises as `load_pair` does."""
+    device = device_named(device, dtype)
+    model, tokenizer = load_model(folder, dtype)
+    return pack(model.to(device)), tokenizer
+
+
+def device_named(name: torch.device | str, dtype: torch.dtype) -> torch.device:
+    """The device, for numbers of that type. ValueError if there is none such."""
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available() and dtype != torch.float64,
+    }
+    found = [one for one in DEVICES if there[one]]
+    name = found[0] if name == "auto" else name
+    if str(name).partition(":")[0] not in found:
+        raise ValueError(
+            f"no device {name!s:.80} for {dtype} here: choose auto or "
+            f"{', '.join(found)} (mps has no float64)"
+        )
+    return torch.device(name)
+
+
+def load_model(
+    folder: Path | str, dtype: torch.dtype = torch.float32
+) -> tuple[GPT, Tokenizer]:
     """A model and its tokenizer; padding rows of the vocabulary are left out.
 
     Raises ValueError, as `load_pair`, and for files that contradict each other.
@@ -60,7 +100,8 @@ def load_model(folder: Path | str) -> tuple[GPT, Tokenizer]:
     tokenizer = Tokenizer.from_folder(folder)
     source = Path(folder) / "config.json"
     check_vocabulary(folder, tokenizer, config_from_json(read_json(source), source))
-    return checkpoint.load(folder, vocab_size=tokenizer.vocab_size), tokenizer
+    model = checkpoint.load(folder, dtype, vocab_size=tokenizer.vocab_size)
+    return model, tokenizer
 
 
 def eos_ids_of(folder: Path | str) -> tuple[int, ...]:

@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 # An attention form: queries [B, H, T, D], keys and values [B, H, S + T, D], the mask
-# (added to the scores, as [T, S + T] or one for each row of the batch; None: causal),
+# (added to the scores, as [T, S + T] or one for each row of the batch; in none of its
+# rows all -inf, which has no softmax; None: causal),
 # the scale -> [B, H, T, D]
 AttentionForm = Callable[[Tensor, Tensor, Tensor, "Tensor | None", float], Tensor]
 

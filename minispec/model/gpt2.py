@@ -22,10 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minispec.checks import whole_number
 from minispec.model.attention import AttentionForm, causal_mask, fused_attention
 from minispec.model.kv_cache import KVCache
 from minispec.model.layers import Conv1D, Embedding, LayerNorm
@@ -53,11 +56,11 @@ class GPTConfig:
     tie_word_embeddings: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("n_layer", "n_head", "n_embd", "vocab_size", "n_positions"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name} must be at least 1, got {getattr(self, name)}"
-                )
+        sizes = ["n_layer", "n_head", "n_embd", "vocab_size", "n_positions"]
+        sizes += ["n_inner"] * (self.n_inner is not None)
+        for name in sizes:
+            number = whole_number(name, getattr(self, name), least=1)
+            object.__setattr__(self, name, number)
         if self.n_embd % self.n_head:
             raise ValueError(
                 f"n_embd must be a multiple of n_head, got {self.n_embd} and "
@@ -67,6 +70,11 @@ class GPTConfig:
             raise ValueError(
                 f"activation_function must be one of {', '.join(ACTIVATIONS)}, "
                 f"got {self.activation_function!r}"
+            )
+        if not 0 <= self.layer_norm_epsilon < 1:  # NaN is in no range
+            raise ValueError(
+                "layer_norm_epsilon must be from 0 to below 1, got "
+                f"{self.layer_norm_epsilon}"
             )
 
 
@@ -85,13 +93,13 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, cache: KVCache | None, mask: Tensor | None
     ) -> Tensor:  # [B, T, E] -> [B, T, E]
-        B, T, E = x.shape
+        B, T, _ = x.shape
         heads = self.c_attn(x).view(B, T, 3, self.n_head, -1)
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # each [B, H, T, D]
         if cache is not None:
             key, value = cache.append(self.layer, key, value)  # now [B, H, S + T, D]
         mixed = self.attend(query, key, value, mask, self.scale)
-        return self.c_proj(mixed.transpose(1, 2).reshape(B, T, E))
+        return self.c_proj(mixed.transpose(1, 2).reshape(B, T, -1))
 
 
 class MLP(nn.Module):
@@ -153,8 +161,12 @@ class GPT(nn.Module):
         """Logits after the `last` of the T new tokens, by default after each.
 
         [B, T] -> [B, last, V]. With a cache, `ids` continue the positions it holds, and
-        it holds them too afterwards. All else as in `trunk`.
+        it holds them too afterwards. ValueError for a `last` that is not in 1..T; all
+        else as in `trunk`.
         """
+        T = ids.shape[-1]
+        if last is not None and not 1 <= last <= T:  # [-0:] would be all of them
+            raise ValueError(f"`last` must be from 1 to the {T} tokens fed, got {last}")
         hidden = self.trunk(ids, cache, positions, mask)
         return self.head(hidden if last is None else hidden[:, -last:])
 
@@ -168,15 +180,14 @@ class GPT(nn.Module):
         """Everything but the head: [B, T] -> hidden states after `ln_f`, [B, T, E].
 
         `positions` ([T] or [B, T]) default to those after the cache, and `mask`
-        ([T, S + T] or [B, 1, T, S + T], added to the scores) to the causal one. Raises
-        ValueError where the context would overflow and for a mask of another type,
+        ([T, S + T] or [B, 1, T, S + T], added to the scores) to the causal one. Each
+        row of a mask must leave something to look at: only -inf has no softmax. Raises
+        ValueError where the context would overflow and for other shapes or types,
         IndexError for positions that are not there.
         """
-        T, S = ids.shape[1], 0 if cache is None else cache.length
-        if mask is not None and not mask.is_floating_point():
-            raise ValueError(
-                f"a mask is added to the scores (0 or -inf), got {mask.dtype}"
-            )
+        S = 0 if cache is None else cache.length
+        check_shapes(ids, S, positions, mask)
+        T = ids.shape[1]
         x = self.wte(ids) + self._positions(S, T, positions)
         if mask is None and S > 0:
             mask = causal_mask(T, S + T, like=x)  # once for all layers
@@ -202,14 +213,14 @@ class GPT(nn.Module):
     def head(self, hidden: Tensor) -> Tensor:  # [B, T, E] -> [B, T, V]
         """Logits: how well each hidden state matches each token's vector."""
         tied = self.config.tie_word_embeddings
-        return F.linear(hidden, (self.wte if tied else self.lm_head).weight)
+        return (self.wte if tied else self.lm_head).scores(hidden)
 
     def new_cache(self, capacity: int | None = None, batch: int = 1) -> KVCache:
         """An empty cache for this model, by default as long as its context."""
         config, weight = self.config, self.wte.weight
         return KVCache(
             config.n_layer,
-            config.n_head,
+            cast(Block, self.h[0]).attn.n_head,  # of a split model, this rank's
             config.n_embd // config.n_head,
             config.n_positions if capacity is None else capacity,
             batch,
@@ -235,3 +246,28 @@ class GPT(nn.Module):
                 shrink = (2 * self.config.n_layer) ** -0.5 if is_residual else 1.0
                 parameter.normal_(0.0, std * shrink, generator=generator)
         return self
+
+
+def check_shapes(
+    ids: Tensor, S: int, positions: Tensor | None, mask: Tensor | None
+) -> None:
+    """ValueError for what is not as `GPT.trunk` says: it might broadcast silently."""
+    if ids.ndim != 2 or ids.numel() == 0:
+        raise ValueError(
+            f"ids must be [B, T], at least one, got {list(ids.shape)}: feed a model "
+            "what its cache has not seen"
+        )
+    B, T = ids.shape
+    if positions is not None and positions.shape not in ((T,), (B, T)):
+        raise ValueError(
+            f"positions must be [T] or [B, T] = {[B, T]}, got {list(positions.shape)}"
+        )
+    if mask is None:
+        return
+    if not mask.is_floating_point():
+        raise ValueError(f"a mask is added to the scores (0 or -inf), got {mask.dtype}")
+    if mask.shape not in ((T, S + T), (B, 1, T, S + T)):
+        raise ValueError(
+            f"a mask must be [T, S + T] or [B, 1, T, S + T] = {[B, 1, T, S + T]}, "
+            f"got {list(mask.shape)}"
+        )

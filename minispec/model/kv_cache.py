@@ -25,6 +25,7 @@ Left out: batches whose rows differ in length, paging, and sliding windows.
 from __future__ import annotations
 
 import copy
+import operator
 
 import torch
 from torch import Tensor
@@ -90,7 +91,11 @@ class KVCache:
         self.length += n_new
 
     def truncate(self, length: int) -> None:
-        """Hold the first `length` positions only; the rest become free slots."""
+        """Hold the first `length` positions only; the rest become free slots.
+
+        Raises ValueError for a length that is not held, TypeError for no whole number.
+        """
+        length = operator.index(length)
         if not 0 <= length <= self.length:
             raise ValueError(
                 f"cannot truncate to {length}: the cache holds {self.length} positions"
@@ -122,13 +127,20 @@ class KVCache:
         """Hold the first `length` positions, then the rows at `slots` [N], in order.
 
         For trees of drafts: of many rows after `length`, those of the accepted path
-        stay and move together. Raises ValueError for slots that are not held.
+        stay and move together. Raises ValueError for slots that are not held, and for
+        one that is named twice; TypeError for a length that is no whole number.
         """
-        beyond = [slot for slot in slots.tolist() if not length <= slot < self.length]
-        if beyond or not 0 <= length <= self.length:
+        length = operator.index(length)
+        if slots.ndim != 1 or slots.dtype != torch.int64:  # a bool is a mask to torch
             raise ValueError(
-                f"cannot keep {length} positions and then {slots.tolist()!s:.80}: the "
-                f"cache holds {self.length} positions"
+                f"slots must be int64, [N], got {slots.dtype} of {list(slots.shape)}"
+            )
+        wanted = slots.tolist()
+        held = set(range(length, self.length)).issuperset(wanted)
+        if not 0 <= length <= self.length or not held or len(set(wanted)) < len(wanted):
+            raise ValueError(
+                f"cannot keep {length} positions and then {wanted!s:.80}: the cache "
+                f"holds {self.length} positions, and each can be kept once"
             )
         end = length + len(slots)
         for rows in (*self.keys, *self.values):

@@ -16,8 +16,7 @@ class Conv1D(nn.Module):
         self.bias = nn.Parameter(torch.empty(n_out))
 
     def forward(self, x: Tensor) -> Tensor:  # [B, T, in] -> [B, T, out]
-        B, T, _ = x.shape
-        return torch.addmm(self.bias, x.view(B * T, -1), self.weight).view(B, T, -1)
+        return x @ self.weight + self.bias
 
 
 class LayerNorm(nn.Module):
@@ -42,3 +41,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:  # [B, T] -> [B, T, E]
         return F.embedding(ids, self.weight)
+
+    def scores(self, hidden: Tensor) -> Tensor:  # [B, T, E] -> [B, T, V]
+        """How well each hidden state matches each row: the embedding as a head."""
+        return F.linear(hidden, self.weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from torch import Tensor
 from minispec.core import analysis
 from minispec.core.analysis import best_gamma, expected_speedup, expected_tokens
 
-from support.checks import agree
+from support.checks import agree, value_error
 from support.strategies import row_pairs
 
 ALPHAS, GAMMAS = st.floats(0, 1), st.integers(0, 8)
@@ -86,12 +87,29 @@ def test_best_gamma_is_the_best_of_all_and_the_smallest(
 
     longest = len(costs)
     best = best_gamma(alpha, ratio, lambda gamma: costs[gamma - 1], longest)
-    assert 0 <= best <= longest, f"best_gamma is {best} of at most {longest}"
+    broke = "The best gamma is from 0 to longest."
+    agree(best in range(longest + 1), True, broke, best=best, longest=longest)
     speedups = [speedup(gamma) for gamma in range(longest + 1)]
     broke = "Another gamma has a higher speed-up (0 means not to speculate: 1.0)."
     what = {"alpha": alpha, "cost_ratio": ratio, "costs": costs, "best": best}
     agree(speedups[best], max(speedups), broke, tolerance=1e-9, **what)
-    assert all(speedups[best] > one - 1e-9 for one in speedups[:best])
+    broke = "Of equals the smallest gamma is the best."
+    as_good = [one >= speedups[best] + 1e-9 for one in speedups[:best]]
+    agree(any(as_good), False, broke, speedups=speedups, best=best)
+
+
+@exercise
+@pytest.mark.parametrize("longest", [0, 1, 7, 64, 100])
+def test_the_best_of_equals_is_the_smallest_and_the_longest_is_allowed(
+    longest: int
+) -> None:
+    """A draft that is free and always right: the longer the better. One that is always
+    wrong and free: all are equal."""
+    what: Any = {"cost_ratio": 0, "longest": longest}
+    best = best_gamma(1.0, 0.0, longest=longest)
+    agree(best, longest, "Every draft is free and accepted.", alpha=1, **what)
+    best = best_gamma(0.0, 0.0, longest=longest)
+    agree(best, 0, "Every draft is free and rejected.", alpha=0, **what)
 
 
 @exercise
@@ -101,7 +119,8 @@ def test_best_gamma_is_the_best_of_all_and_the_smallest(
 )
 def test_known_optima(alpha: float, ratio: float, gamma: int, speedup: float) -> None:
     agree(best_gamma(alpha, ratio), gamma, "Wrong best gamma.", alpha=alpha, c=ratio)
-    assert expected_speedup(alpha, gamma, ratio) == pytest.approx(speedup, abs=0.005)
+    found = expected_speedup(alpha, gamma, ratio)
+    agree(found, float(speedup), "Another speed-up.", 0.005, alpha=alpha, c=ratio)
 
 
 @given(gamma=st.integers(1, 12), ratio=RATIOS, cost=COSTS)
@@ -135,18 +154,24 @@ def test_arithmetic_catches_up_with_reading_where_the_model_says(
 
 @exercise
 @pytest.mark.parametrize(
-    "call",
+    "function, arguments",
     [
-        lambda: expected_tokens(1.5, 1),
-        lambda: expected_tokens(0.5, -1),
-        lambda: best_gamma(2, 0.1, longest=0),
-        lambda: best_gamma(0.5, -0.1),
-        lambda: best_gamma(0.5, 0.1, longest=-1),
+        (expected_tokens, {"alpha": 1.5, "gamma": 1}),
+        (expected_tokens, {"alpha": -0.1, "gamma": 1}),
+        (expected_tokens, {"alpha": math.nan, "gamma": 1}),
+        (expected_tokens, {"alpha": 0.5, "gamma": -1}),
+        (best_gamma, {"alpha": 2, "cost_ratio": 0.1, "longest": 0}),
+        (best_gamma, {"alpha": -1, "cost_ratio": 0.1, "longest": 0}),
+        (best_gamma, {"alpha": 0.5, "cost_ratio": -0.1}),
+        (best_gamma, {"alpha": 0.5, "cost_ratio": -0.1, "longest": 0}),
+        (best_gamma, {"alpha": 0.5, "cost_ratio": 0.1, "longest": -1}),
     ],
 )
-def test_what_is_out_of_range_is_a_value_error(call: Callable[[], object]) -> None:
-    with pytest.raises(ValueError):
-        call()
+def test_what_is_out_of_range_is_a_value_error(
+    function: Callable[..., object], arguments: dict[str, Any]
+) -> None:
+    with value_error(**arguments):
+        function(**arguments)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,10 @@ def test_next_probs_is_the_targets_row_after_the_prefix(at: Situation) -> None:
     expected = next_row(at.model, at.sampling, at.prefix.tolist())
     what = {"prefix": at.prefix, "cached": at.seen, "sampling": at.sampling}
     agree(got, expected, broke, **what)
-    agree(cache.length, len(at.prefix), "Afterwards the cache holds the prefix.")
-    assert not got.requires_grad and not cache.keys[0].requires_grad
+    broke = "Afterwards the cache holds the prefix."
+    agree(cache.length, len(at.prefix), broke, **what)
+    kept = got.requires_grad, cache.keys[0].requires_grad
+    agree(kept, (False, False), "No graph is kept for gradients.")
     assert_holds(cache, at.model, at.prefix.tolist())
 
 
@@ -77,7 +79,7 @@ def test_every_pass_feeds_one_token_and_the_first_the_prompt(
     list(autoregressive_rounds(target, Request(torch.arange(4), 4), Seeded(1)))
     broke = "The prompt of 4 is fed once, then each new token but the last."
     agree(fed, [4, 1, 1, 1], broke)
-    assert heads == [1] * 4, f"only the last row needs the head, it got {heads}"
+    agree(heads, [1] * 4, "Only the last row of each pass needs the head.")
 
 
 def test_no_step_runs_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,5 +87,6 @@ def test_no_step_runs_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     fed = spy_on_feeding(monkeypatch, target)
     rounds = autoregressive_rounds(target, Request(torch.arange(2), 9), Seeded(0))
     agree(len(fed), 0, "Nothing was asked for yet.")
-    assert all(one.extra == "plain" for one in islice(rounds, 3))
+    extras = [(one.extra, one.n_accepted, one.tokens) for one in islice(rounds, 3)]
+    agree(extras, [("plain", 0, ())] * 3, "A round here has no drafts.")
     agree(len(fed), 3, "Three rounds are three passes.")

@@ -59,7 +59,10 @@ def test_accepted_if_one_uniform_is_strictly_below_the_chance(
     u: float, chance: float
 ) -> None:
     broke = "A draft is accepted exactly if u < chance; u comes from [0, 1)."
-    agree(scripted(u).accept(chance), u < chance, broke, u=u, chance=chance)
+    source = scripted(u)
+    agree(source.accept(chance), u < chance, broke, u=u, chance=chance)
+    broke = "Every decision takes one uniform, also one that is certain."
+    agree(1 - len(source._generator.uniforms), 1, broke, chance=chance)
 
 
 @pytest.mark.exercise7
@@ -150,10 +153,10 @@ def test_whole_numbers_of_other_packages_are_seeds(seed: Any) -> None:
 
 
 def test_what_cannot_be_a_seed_is_an_error() -> None:
-    with pytest.raises(ValueError, match="0 or more, got -3"):
+    with pytest.raises(ValueError, match="a seed must be at least 0, got -3"):
         Seeded(-3)
     for seed in (1.5, "1", np.float64(1)):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="a seed must be a whole number, got "):
             Seeded(seed)  # type: ignore[arg-type]
 
 

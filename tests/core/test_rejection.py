@@ -48,8 +48,18 @@ def test_the_residual_is_the_excess_of_the_target_normalised(pair: Pair) -> None
     expected = torch.tensor(shares, dtype=torch.float64) if shares else target
     broke = "The residual is not max(0, target - draft), made to sum to 1."
     agree(residual(target, draft), expected, broke, target=target, draft=draft)
-    unchanged = torch.equal(target, copies[0]) and torch.equal(draft, copies[1])
-    assert unchanged, "The rows handed in were changed."
+    broke = "The rows handed in were changed."
+    agree(torch.stack([target, draft]), torch.stack(copies), broke, tolerance=0)
+
+
+@pytest.mark.exercise8
+@pytest.mark.parametrize("excess", [1e-3, 1e-9, 1e-15])
+def test_however_small_the_excess_it_is_all_that_counts(excess: float) -> None:
+    target = torch.tensor([0.5 + excess, 0.5], dtype=torch.float64)
+    draft = torch.tensor([0.5, 0.5 + excess], dtype=torch.float64)
+    expected, broke = torch.tensor([1.0, 0.0]), "Only token 0 was drafted too rarely."
+    what = {"target": "[0.5 + e, 0.5]", "draft": "[0.5, 0.5 + e]", "e": excess}
+    agree(residual(target, draft), expected, broke, **what)
 
 
 @pytest.mark.exercise8
@@ -61,7 +71,7 @@ def test_without_any_excess_the_targets_row_is_used(
     """The draft is at least the target everywhere but for rounding: no 0 / 0."""
     draft, less = target.to(dtype), (target * (1 - shrink)).to(dtype)
     rest = residual(less, draft)
-    assert rest.dtype == dtype
+    agree(rest.dtype, dtype, "The residual has the type of the rows.")
     broke = "Where the target wants nothing more, its own row is the residual."
     shares, expected = rest / rest.sum(), draft / draft.sum()
     what = {"target": less, "draft": draft, "residual": rest}
@@ -146,5 +156,6 @@ def test_a_rejection_by_rounding_alone_still_has_a_distribution() -> None:
     draft = torch.tensor([0.5, 0.5])
     chance = Scripted(accepts=[False])
     reject(torch.tensor([1]), draft[None], torch.stack([target, target]), chance)
-    assert 0 < sum(chance.chances) < 1, "The draft is judged once, with its ratio."
+    judged = len(chance.chances), 0 < sum(chance.chances) < 1
+    agree(judged, (1, True), "The draft is judged once, with a ratio just below 1.")
     agree(chance.rows[0], target, "The token must come from the target's own row.")

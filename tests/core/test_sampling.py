@@ -20,7 +20,7 @@ from minispec.core.sampling import (
     keep_top_k, keep_top_p, logits_to_probs, penalize_repeats
 )
 
-from support.checks import agree
+from support.checks import agree, value_error
 from support.oracles import naive_probs, naive_scores
 from support.strategies import Chain, chains, samplings
 
@@ -75,8 +75,8 @@ def test_each_row_is_the_chain_spelled_out(one: Chain) -> None:
     probs = logits_to_probs(logits, one.sampling, history)
     broke = "The rows are not what the chain gives, step by step."
     agree(probs, doubles(expected), broke, **one._asdict())
-    unchanged = torch.equal(logits, kept[0]) and torch.equal(history, kept[1])
-    assert unchanged, "The logits or the history handed in were changed."
+    broke = "The logits or the history handed in were changed."
+    agree((logits.tolist(), history.tolist()), tuple(k.tolist() for k in kept), broke)
 
 
 @exercise
@@ -117,7 +117,7 @@ def first(n: int) -> list[float]:
         (EQUALS, Sampling(top_p=0.501), first(5)),
         (EQUALS, Sampling(top_p=1e-320), first(1)),
         (EQUALS, Sampling(min_p=1.0), first(8)),  # all are the highest
-        (HALVING, Sampling(min_p=0.5), [2 / 3, 1 / 3, 0, 0]),
+        (HALVING, Sampling(min_p=0.49), [2 / 3, 1 / 3, 0, 0]),
     ],
 )
 def test_by_hand(
@@ -134,9 +134,10 @@ def test_by_hand(
 
 @exercise
 def test_large_scores_over_a_tiny_temperature_do_not_overflow() -> None:
-    got = run([1e9, 0.0], Sampling(temperature=1e-30), dtype=torch.float32)
-    broke = "A score divided by the temperature is beyond float32."
-    agree(got, torch.tensor([1.0, 0.0]), broke, logits=[1e9, 0.0], temperature=1e-30)
+    logits, expected = [1e9, 2e9, 0.0], torch.tensor([0.0, 1.0, 0.0])
+    got = run(logits, Sampling(temperature=1e-30), dtype=torch.float32)
+    broke = "1e9 / 1e-30 and 2e9 / 1e-30 are infinite in float32, their order is clear."
+    agree(got, expected, broke, logits=logits, temperature=1e-30)
 
 
 @exercise
@@ -193,7 +194,7 @@ def test_a_chain_that_cuts_nothing_keeps_what_rounding_would_lose() -> None:
     """1 + 1e-27 is 1 in float64: top-p 1 must not be taken for a cut there."""
     logits = torch.tensor([[0.0, -62.0]], dtype=torch.float64)
     probs = logits_to_probs(logits, Sampling(), torch.tensor([0]))
-    assert probs[0, 1] > 0
+    agree(bool(probs[0, 1] > 0), True, "A token was cut off.", logits=logits, p=probs)
 
 
 def test_the_penalty_of_row_i_knows_the_first_i_drafts_only() -> None:
@@ -219,8 +220,9 @@ def test_minimum_new_tokens_count_from_the_end_of_the_prompt() -> None:
     logits = torch.zeros(4, 2)
     probs = logits_to_probs(logits, sampling, torch.zeros(6).long())
     expected = torch.tensor([0, 0, 0.5, 0.5])
-    agree(probs[:, 1], expected, "EOS is possible from the third new token on.")
-    assert not logits.any(), "The logits handed in were changed."
+    broke = "EOS is possible from the third new token on."
+    agree(probs[:, 1], expected, broke, sampling=sampling, history=6)
+    agree(logits, torch.zeros(4, 2), "The logits handed in were changed.")
 
 
 # ------------------------------------------------------------------------- numbers
@@ -234,14 +236,15 @@ def test_a_row_without_a_distribution_is_an_error(
 ) -> None:
     logits, history = torch.zeros(3, 2), torch.tensor([0, 0, 0])
     logits[1] = torch.tensor(bad)
-    with pytest.raises(ValueError):
+    with value_error(logits=logits, temperature=temperature):
         logits_to_probs(logits, Sampling(temperature), history)
 
 
 @exercise
 def test_forbidding_every_token_is_an_error() -> None:
-    with pytest.raises(ValueError):
-        run([0.0, 1.0], Sampling(min_length=5, eos_ids=(0, 1)))
+    sampling = Sampling(min_length=5, eos_ids=(0, 1))
+    with value_error(logits=[0.0, 1.0], sampling=sampling, history=[0]):
+        run([0.0, 1.0], sampling)
 
 
 def test_the_error_says_what_to_look_at() -> None:
@@ -258,9 +261,10 @@ def test_probabilities_are_float32_or_wider(
     """These quarters are exact in every type: the rounding can only be ours."""
     logits = [1.25, -0.5, 3.0, 2.75, 0.0, 2.5]
     probs = run(logits, sampling, dtype=dtype)
-    assert probs.dtype == torch.promote_types(dtype, torch.float32)
+    wide = probs.dtype == torch.promote_types(probs.dtype, torch.float32)
+    agree(wide, True, "Probabilities are float32 or wider.", type=probs.dtype)
     expected = doubles(naive_probs(logits, sampling, [0]))
-    agree(probs.double(), expected, "Too coarse.", 1e-6, logits=logits)
+    agree(probs.double(), expected, "Too coarse.", 1e-6, logits=logits, given=dtype)
 
 
 # ------------------------------------------------------------------------ the request
@@ -271,13 +275,17 @@ def test_probabilities_are_float32_or_wider(
     [
         ("temperature", "be 0 or from 1e-30 to 1e30", [-1.0, 1e-46, 1e300, math.nan]),
         ("top_k", "be at least 1", [0, -3]),
+        ("temperature", "be a number", ["1", None, torch.tensor(1.0)]),
+        ("repetition_penalty", "be a number", ["2", None, 1j]),
         ("top_k", "be a whole number", [2.0, "2"]),
+        ("top_p", "be a number", [None, torch.ones(2)]),
+        ("min_p", "be a number", ["0"]),
         ("top_p", "be above 0 and at most 1", [0.0, 1.5, math.nan]),
         ("min_p", "be between 0 and 1", [-0.1, 1.1, math.nan]),
-        ("repetition_penalty", "be above 0 and finite", [0.0, -2.0, math.inf]),
+        ("repetition_penalty", "be from 1e-30 to 1e30", [0.0, -2.0, 1e-300, math.inf]),
         ("min_length", "be at least 0", [-1]),
         ("min_length", "be a whole number", [1.5]),
-        ("eos_ids", r"be ids, such as \(2,\)", [4, None]),
+        ("eos_ids", r"be ids, such as \(2,\)", [4, None, torch.tensor(4)]),
     ],
 )
 def test_a_field_that_cannot_be_right_is_named(
@@ -301,8 +309,14 @@ def test_whole_numbers_of_other_packages_and_the_ends_of_ranges_are_fine() -> No
     plain = run([1.0, 3.0, 2.0], Sampling(top_k=2, min_length=1))
     for two in (np.int32(2), torch.tensor(2)):
         assert run([1.0, 3.0, 2.0], Sampling(top_k=two, min_length=two)).equal(plain)
+        assert hash(Sampling(np.float32(0.5), two)) == hash(Sampling(0.5, 2))
+    one = Sampling(min_length=np.uint8(200))
+    assert one.with_min_new_tokens(np.uint8(200), 100).min_length == 300
     Sampling(0.0, 1, 1.0, 0.0, 0.01), Sampling(1e30, top_p=1e-9, min_p=1.0)
-    Sampling(temperature=1e-30, repetition_penalty=50.0)
+    for penalty in (1e-30, 1e30):
+        extreme = Sampling(1e-30, repetition_penalty=penalty)
+        probs = run([3.0, 0.0, -2.0], extreme, range(3), torch.float32)
+        assert probs.sum() == 1 and probs[0] > 0.9
 
 
 @given(logits=DISTINCT, one=samplings(6), history=st.lists(st.integers(0, 5)))

@@ -65,13 +65,15 @@ def test_a_round_for_every_count_of_accepted_drafts(
 
     what: Any = {"gamma": gamma, "accepted": n, "drafted": done.tokens}
     agree(len(done.tokens), gamma, "The round reports the tokens drafted.", **what)
-    assert done.rows is not None, "The round reports both rows."
-    d, t = done.rows
+    agree(done.rows is None, False, "The round reports both rows.", **what)
+    d, t = done.rows or ((), ())
     broke = "There is a draft's row for each draft, and one more of the target's."
     agree((len(d), len(t)), (gamma, gamma + 1), broke, **what)
     broke = "Each draft is drawn once, and one token more; up to n + 1 are judged."
     asked = len(chance.rows), len(chance.chances)
     agree(asked, (gamma + 1, min(n + 1, gamma)), broke, **what)
+    own = rows_after(target, WARM, [*PROMPT.tolist(), *done.tokens], gamma)
+    agree(t, own, "The target's rows are not what it says after each draft.", **what)
     excess = (t[n] - d[n]).clamp(min=0) if n < gamma else t[n]
     broke = "The token after the accepted drafts comes from another row."
     agree(chance.rows[-1], excess / excess.sum(), broke, **what)
@@ -165,7 +167,9 @@ def test_after_every_round_every_cache_is_a_fresh_prefill_of_the_text(
             K, fits = len(done.tokens), max(0, context - len(text) + 1)
             broke = "A round drafts gamma tokens, or what has room beside one more."
             agree(K, min(gamma, room - 1, fits), broke, gamma=gamma, room=room)
-            assert done.rows is not None, "While streaming, a round has its rows."
+            broke = "While streaming, a round has its rows."
+            agree(done.rows is None, False, broke)
+            assert done.rows is not None
             agree(len(caches), 1, "A text has one cache of the target.")
             drafted = [*text, *done.tokens]
             own = rows_after(target, sampling, drafted, K)
@@ -176,12 +180,15 @@ def test_after_every_round_every_cache_is_a_fresh_prefill_of_the_text(
             text, room = [*text, *done.committed], room - len(done.committed)
             broke = "After a round the target's cache has all but the last token."
             agree(caches[0].length, len(text) - 1, broke, text=text)
-            assert drafter.cache.length <= len(text) - 1
+            broke = "The draft's cache holds at most all but the last token."
+            over = max(0, drafter.cache.length - (len(text) - 1))
+            agree(over, 0, broke, held=drafter.cache.length, text=text)
             assert_holds(caches[0], target, text)
             assert_holds(drafter.cache, drafter.model, text)
             poison(caches[0])
             poison(drafter.cache)
-        assert room == 0 or text[-1] in sampling.eos_ids
+        ended = room == 0 or text[-1] in sampling.eos_ids
+        agree(ended, True, "The loop ended before the text.", text=text, room=room)
 
 
 @pytest.mark.exercise11
@@ -215,7 +222,8 @@ def test_a_length_policy_sees_the_past_rounds_and_is_obeyed() -> None:
     drafted = [len(one.tokens) for one in rounds[:4]]
     agree(drafted, [0, 1, 2, 3], "Round i should draft as many as the policy says.")
     agree(seen, [list(rounds[:i]) for i in range(len(seen))], "Not the past rounds.")
-    assert all(one.rows is None for past in seen for one in past)
+    bare = all(one.rows is None for past in seen for one in past)
+    agree(bare, True, "The past rounds that the policy sees have no rows: large.")
 
 
 # ----------------------------------------------------------------- the loop: endings

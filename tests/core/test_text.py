@@ -21,7 +21,8 @@ IDS = torch.tensor([0, 1])
 
 @pytest.mark.parametrize(
     "prompt",
-    [[0, 1], "text", None, IDS[None], torch.tensor(1), IDS.float(), IDS[:0], IDS > 0],
+    [[0, 1], "text", None, IDS[None], torch.tensor(1), IDS.float(), IDS[:0], IDS > 0]
+    + [IDS.to("meta"), IDS.to_sparse()],
 )
 def test_what_cannot_be_a_prompt_is_an_error(prompt: Any) -> None:
     with pytest.raises(ValueError, match="prompt must be a tensor of at least one id"):
@@ -62,6 +63,14 @@ def test_a_prompt_the_target_cannot_read_is_an_error(
 ) -> None:
     with pytest.raises(ValueError, match=says):
         Text(Request(torch.tensor(prompt), 5), tiny(n_positions=6))
+
+
+def test_what_is_no_target_or_no_request_is_named() -> None:
+    drafter, request = make_drafter("model"), Request(IDS, 5)
+    with pytest.raises(TypeError, match="target must be a GPT, got <minispec"):
+        generate(drafter, drafter, request, Seeded(0))
+    with pytest.raises(TypeError, match=r"a Request\(prompt, n\), got tensor"):
+        generate(tiny(), drafter, IDS, Seeded(0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 import torch
@@ -29,7 +31,7 @@ def check(
     if got == text[len(text) - len(got) :]:
         broke += " Did the suffix match itself? A match begins earlier."
     agree(tokens, torch.tensor(expected, dtype=torch.int64), broke, **what)
-    assert tokens.dtype == torch.int64, f"ids must be int64, got {tokens.dtype}"
+    agree(tokens.dtype, torch.int64, "Ids are int64.", **what)
 
 
 @exercise
@@ -82,8 +84,19 @@ def test_its_limits_are_those_it_was_given(
     assert none.draft_probs.shape == (0, 10)
 
 
-@pytest.mark.parametrize("longest, shortest", [(0, 0), (2, 3), (3, 0), (0, 1)])
-def test_lengths_that_make_no_sense_are_an_error(longest: int, shortest: int) -> None:
-    said = f"1 <= shortest <= longest, got shortest {shortest} and longest {longest}"
-    with pytest.raises(ValueError, match=said):
-        NgramDrafter(4, longest, shortest)
+@pytest.mark.parametrize(
+    "wrong, error, says",
+    [
+        ({"shortest": 0, "longest": 0}, ValueError, "shortest must be at least 1"),
+        ({"shortest": 3, "longest": 2}, ValueError, "longest must be at least 3"),
+        ({"longest": 0}, ValueError, "longest must be at least 1, got 0"),
+        ({"longest": 2.0}, TypeError, "longest must be a whole number, got 2.0"),
+        ({"vocab_size": "4"}, TypeError, "vocab_size must be a whole number, got '4'"),
+        ({"vocab_size": 0}, ValueError, "vocab_size must be at least 1, got 0"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_an_error(
+    wrong: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        NgramDrafter(**{"vocab_size": 4, **wrong})

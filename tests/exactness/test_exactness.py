@@ -135,6 +135,18 @@ def test_more_branches_than_allowed_are_too_many(tree: Tree) -> None:
         output_distribution(run, n - 1)
 
 
+@pytest.mark.parametrize("wrong", [-1, 2.5, None])
+def test_a_limit_that_is_none_is_an_error(wrong: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="max_branches must be "):
+        output_distribution(lambda chance: [], wrong)
+
+
+@pytest.mark.parametrize("found", [None, 3, [0.5], ["a"]])
+def test_what_is_no_output_is_named(found: Any) -> None:
+    with pytest.raises(TypeError, match="a run must return token ids, got "):
+        output_distribution(lambda chance: found)
+
+
 def test_a_run_that_draws_for_ever_is_stopped() -> None:
     def run(chance: Randomness) -> list[int]:
         for _ in range(20_000):  # for ever, to anyone who waits
@@ -150,6 +162,7 @@ def test_a_run_that_draws_for_ever_is_stopped() -> None:
     [
         (torch.tensor([0.5, math.nan, 0.5]), "row with NaN"),
         (torch.tensor([0.0, 0.0]), "without any positive"),
+        (torch.tensor([[0.5, 0.5]]), r"a row \[V\] is drawn from, got \[1, 2\]"),
         (torch.tensor([0.5, 0.6], dtype=torch.float64), "sum to 1.1, expected 1"),
         (torch.tensor([0.5, 0.4], dtype=torch.float64), "sum to 0.9, expected 1"),
         (torch.tensor([0.1, 0.2, 0.7]), "in float64"),  # float32: 1 + 1e-8 or so
@@ -260,6 +273,15 @@ def test_the_tolerance_is_what_it_says(p: float, gap: float) -> None:
     )
 
 
-def test_nan_is_not_the_same() -> None:
-    with pytest.raises(AssertionError):
-        assert_same_distribution({(0,): math.nan}, {(0,): 1.0})
+@given(st.permutations([(0,), (1,), (2,)]))
+def test_nan_is_not_the_same_and_the_worst(keys: list[tuple[int]]) -> None:
+    one = dict(zip(keys, [0.5, math.nan, 0.3]))
+    with pytest.raises(AssertionError) as error:
+        assert_same_distribution(one, dict(zip(keys, [0.5, 0.25, 0.25])), 0.1)
+    assert str(error.value).splitlines()[2].split()[0] == str(keys[1][0])
+
+
+def test_nothing_is_not_compared() -> None:
+    with pytest.raises(ValueError, match="nothing to compare"):
+        largest_difference({}, {})
+    assert largest_difference({}, {(): 1.0}) == 1

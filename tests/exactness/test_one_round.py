@@ -92,6 +92,8 @@ def test_drafts_from_other_rows_than_declared_are_found() -> None:
 def test_rows_must_fit_and_branches_are_limited() -> None:
     with pytest.raises(ValueError, match=r"need target_rows of shape \[2, 3\], got"):
         distribution_of_one_round(reject, TARGET[:1], DRAFT)
+    with pytest.raises(ValueError, match=r"as draft_rows, \[1, 3\], got \[2, 3\]"):
+        distribution_of_one_round(reject, TARGET, DRAFT, drawn_from=TARGET)
     with pytest.raises(TooManyBranches, match="more than 3 "):
         distribution_of_one_round(reject, TARGET, DRAFT, max_branches=3)
 
@@ -105,8 +107,9 @@ def test_rows_must_fit_and_branches_are_limited() -> None:
         (Verdict(0.0, 1), TypeError),  # type: ignore[arg-type]
         (Verdict(2, 0), ValueError),
         (Verdict(-1, 0), ValueError),
+        (Verdict(1, 3), ValueError),
     ],
 )
 def test_a_verdict_has_two_whole_numbers(verdict: Any, error: Any) -> None:
-    with pytest.raises(error, match="n_accepted"):
+    with pytest.raises(error, match="n_accepted|next_token"):
         distribution_of_one_round(lambda *_: verdict, TARGET, DRAFT)

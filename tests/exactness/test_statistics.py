@@ -129,3 +129,23 @@ def test_draws_repeat_and_leave_the_generators_alone(sampler: object) -> None:
     assert states == global_states()
     assert sum(counts.values()) == 1000
     assert statistics.g_test(counts, FAIR).p_value > 1e-4
+
+
+@pytest.mark.parametrize("rate", [-1, 0, 1, 2, float("nan")])
+def test_a_rate_that_is_none_is_an_error(rate: float) -> None:
+    """A false alarm below 0 would be looked for for ever."""
+    for ask in (
+        lambda: statistics.critical_value(3, rate),
+        lambda: statistics.power(FAIR, LOADED, 9, rate),
+        lambda: statistics.draws_needed(FAIR, LOADED, rate),
+        lambda: statistics.draws_needed(FAIR, LOADED, wanted=rate),
+    ):
+        with pytest.raises(ValueError, match="must be between 0 and 1, got "):
+            ask()
+    for half in ({(0,): 0.5}, {(0,): float("nan")}):
+        with pytest.raises(ValueError, match="must sum to 1, got "):
+            statistics.g_test(Counter({(0,): 9}), half)
+    with pytest.raises(ValueError, match="0 or more, got -1"):
+        statistics.critical_value(-1, 0.5)
+    with pytest.raises(ValueError, match="at least 1 draw, got 0"):
+        statistics.power(FAIR, LOADED, 0, 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import math
 import random
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from minispec.exactness import (
     assert_same_distribution,
     output_distribution,
 )
+from minispec.exactness.float_stand_in import WITH_FLOAT
 from minispec.exactness.foreign import global_states
 from minispec.exactness.one_round import distribution_of_one_round, distribution_of_rows
 from minispec.exactness.torch_chance import DOORS, torch_draws_from
@@ -34,7 +36,7 @@ ROWS /= ROWS.sum(-1, keepdim=True)
 TARGET, DRAFT = ROWS[:3], ROWS[3:]
 WIDE: dict[str, Any] = {"dtype": torch.float64}
 ONES = torch.ones(3)
-OWN = torch.Generator()
+GLOBAL = torch.default_generator
 
 # ------------------------------------------------------------------ Algorithm 1, often
 
@@ -43,7 +45,7 @@ ACCEPT: dict[str, Accept] = {
     "rand": lambda t, d: torch.rand(1, **WIDE) < t / d,
     "rand by size": lambda t, d: t / d > torch.rand(size=(1, 1), **WIDE),
     "rand by index": lambda t, d: torch.rand(3, **WIDE)[1] < t / d,
-    "rand from its own generator": lambda t, d: torch.rand(1, generator=OWN) < t / d,
+    "rand of a generator": lambda t, d: torch.rand(1, generator=GLOBAL) < t / d,
     "r in a loop": lambda t, d: all(not r > t / d for r in torch.rand(1, **WIDE)),
     "float": lambda t, d: float(torch.rand(1, **WIDE)) < float(t / d),
     "item": lambda t, d: torch.rand((), **WIDE).item() <= min(1, t / d),
@@ -55,6 +57,7 @@ ACCEPT: dict[str, Accept] = {
     "rand_like": lambda t, d: torch.rand_like(t) < t / d,
     "uniform_": lambda t, d: torch.empty(1, **WIDE).uniform_() < t / d,
     "uniform_ of a width": lambda t, d: t.new_empty(1).uniform_(0, 2) / 2 < t / d,
+    "uniform_ to": lambda t, d: t.new_empty(1).uniform_(to=2) / 2 < t / d,
     "uniform_ in place": lambda t, d: [u := t.new_empty(1), u.uniform_(), u < t / d][2],
     "bernoulli": lambda t, d: torch.bernoulli((t / d).clamp(max=1)),
     "bernoulli of its own": lambda t, d: (t / d).clamp(max=1).bernoulli(),
@@ -66,11 +69,11 @@ ACCEPT: dict[str, Accept] = {
     "np random": lambda t, d: (np.array([t / d]) > np.random.random(1)).all(),
     "np uniform": lambda t, d: np.random.uniform(0, 1, (2, 2))[0, 1] < (t / d).item(),
 }
-IN_FLOAT32 = {"rand from its own generator", "Uniform"}
+IN_FLOAT32 = {"rand of a generator", "Uniform"}
 Draw = Callable[[Tensor], Any]  # from weights [V]
 DRAW: dict[str, Draw] = {
     "multinomial": lambda p: torch.multinomial(input=p, num_samples=1),
-    "multinomial of its own": lambda p: p[None].multinomial(1, generator=OWN)[0],
+    "multinomial of its own": lambda p: p[None].multinomial(1, generator=GLOBAL)[0],
     "Categorical": lambda p: torch.distributions.Categorical(p).sample(),
     "exponential": lambda p: (p / torch.empty_like(p).exponential_(1)).argmax(),
     "exponential in place": lambda p: p.clone()
@@ -79,6 +82,11 @@ DRAW: dict[str, Draw] = {
     "cumulated": lambda p: (p.cumsum(0) / p.sum() <= torch.rand(1, **WIDE)).sum(),
     "searchsorted": lambda p: torch.searchsorted(
         p.cumsum(0) / p.sum(), torch.rand(1, **WIDE), right=True
+    ),
+    "a tensor of type float": lambda p: torch.searchsorted(
+        torch.tensor((p.cumsum(0) / p.sum()).tolist(), dtype=float),
+        torch.rand(1, dtype=float),
+        side="right",
     ),
     "np choice": lambda p: np.random.choice(len(p), p=(p / p.sum()).numpy()),
     "np cumulated": lambda p: (
@@ -205,6 +213,13 @@ def test_nan_is_on_neither_side(comparison: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize(
     "use, named",
     [
+        (lambda u: torch.rand(1, generator=torch.Generator()), "generator object"),
+        (lambda u: u.clone().uniform_(generator=torch.Generator()), "generator object"),
+        (lambda u: ONES.multinomial(1, generator=torch.Generator()), "generator obj"),
+        (lambda u: torch.multinomial(ONES, 1, out=torch.zeros(1).long()), "'out'"),
+        (lambda u: random.uniform(a=0, b=1), "other arguments .*'a'"),
+        (lambda u: torch.add(u, 1, alpha=2), "`add` .* with `alpha`"),
+        (lambda u: torch.div(u, 1, rounding_mode="floor"), "with `rounding_mode`"),
         (lambda u: u.log(), "log"),
         (lambda u: (u - u.log()).argmax(), "log"),
         (lambda u: u.mul_(2), "mul_"),
@@ -218,6 +233,37 @@ def test_nan_is_on_neither_side(comparison: Callable[[Any], Any]) -> None:
         (lambda u: u[0].item() * random.random(), "two random numbers"),
         (lambda u: random.random() == 0.5, "equals"),
         (lambda u: math.log(random.random()), "the value of"),
+        (lambda u: np.log(random.random()), "log"),
+        (lambda u: np.sqrt(np.random.rand(2)), "sqrt"),
+        (lambda u: random.random().numpy(), "numpy"),
+        (lambda u: random.random().real, "real"),
+        (lambda u: random.random() ** 2, "pow"),
+        (lambda u: 2 ** random.random(), "rpow"),
+        (lambda u: int(random.random() * 3), "int"),
+        (lambda u: random.random() * 3 // 1, "floordiv"),
+        (lambda u: random.random() % 0.5, "mod"),
+        (lambda u: divmod(1, random.random()), "rdivmod"),
+        (lambda u: 1 / random.random(), "rtruediv"),
+        (lambda u: abs(random.random() - 0.5), "abs"),
+        (lambda u: round(random.random()), "round"),
+        (lambda u: math.floor(random.random() * 3), "floor"),
+        (lambda u: hash(random.random()), "hash"),
+        (lambda u: 1 if random.random() else 0, "bool"),
+        (lambda u: f"{random.random():.2f}", "format"),
+        (lambda u: "ab"[random.random()], "index"),
+        (lambda u: copy.deepcopy(random.random()), "reduce_ex"),
+        (lambda u: torch.tensor(random.random()), "tensor"),
+        (lambda u: torch.tensor([0.5, random.random()]), "tensor"),
+        (lambda u: torch.tensor(u), "tensor"),  # it would copy places, not numbers
+        (lambda u: torch.tensor([u[0], 0.5]), "tensor"),
+        (lambda u: u.new_tensor(u), "new_tensor"),
+        (lambda u: ONES.new_tensor(u[1:]), "new_tensor"),
+        (lambda u: torch.as_tensor(u, dtype=torch.float64), "as_tensor"),
+        (lambda u: torch.from_numpy(np.random.rand(2)), "from_numpy"),
+        (lambda u: torch.tensor(ONES.clone().exponential_()), "tensor"),
+        (lambda u: torch.full((2,), random.random()), "full"),
+        (lambda u: ONES.clone().__setitem__(0, random.random()), "setitem"),
+        (lambda u: ONES.clone().__setitem__(0, u[0]), "setitem"),
         (lambda u: torch.rand(2, dtype=torch.float16), "float16"),
         (lambda u: torch.zeros(3)[1:].uniform_(), "part of a tensor"),
         (lambda u: torch.zeros(3)[1:].exponential_(), "part of a tensor"),
@@ -247,7 +293,8 @@ def test_a_row_that_torch_rejects_is_rejected(row: list[float]) -> None:
 
 def test_everything_is_put_back_and_no_generator_moves() -> None:
     def doors() -> list[Any]:
-        named = [getattr(o, name) for o, names in DOORS.items() for name in names]
+        all_doors = [*DOORS.items(), *WITH_FLOAT.items()]
+        named = [getattr(o, name) for o, names in all_doors for name in names]
         return [builtins.float, *named]
 
     kept, states = doors(), global_states()
@@ -255,10 +302,21 @@ def test_everything_is_put_back_and_no_generator_moves() -> None:
         with torch_draws_from(Seeded(0)):
             assert not any(now is then for now, then in zip(doors(), kept))
             assert isinstance(float("1"), float) and np.zeros(2, float).dtype == "f8"
+            assert issubclass(np.float64, float) and not issubclass(int, float)
+            wide = torch.zeros(2, dtype=float), ONES.to(float), ONES.sum(dtype=float)
+            assert {one.dtype for one in wide} == {torch.float64}
             for accept in ACCEPT.values():
                 accept(TARGET[0, 0], DRAFT[0, 0])
             for draw in DRAW.values():
                 draw(TARGET[0])
             raise ZeroDivisionError
     assert doors() == kept and global_states() == states
-    assert "uniform_" not in vars(Tensor)
+    assert not {"uniform_", "sum"} & vars(Tensor).keys()
+
+
+def test_a_choice_without_weights_is_even() -> None:
+    def run(chance: Randomness) -> list[int]:
+        with torch_draws_from(chance):
+            return [np.random.choice(2), np.random.choice([5, 6], None, True, [0, 1])]
+
+    assert output_distribution(run) == {(0, 6): 0.5, (1, 6): 0.5}

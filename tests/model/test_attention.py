@@ -48,6 +48,7 @@ def test_each_query_weighs_the_values_it_may_see(attend: Any, T: int, S: int) ->
         broke = f"{attend.__name__}: not softmax(query @ key.T * scale + mask) @ value."
         got = attend(query, key, value, mask, scale)
         what = {"cached": S, "new": T, "visible": seen.long(), "causal": mask is None}
+        agree(got[0, 0], expected[0, 0], broke, 1e-10, **what, head=0)
         agree(got, expected, broke, tolerance=1e-10, **what)
 
 
@@ -91,15 +92,28 @@ def test_the_layer_splits_and_joins_the_heads_and_files_keys_and_values(
         mask = causal_mask(block.shape[1], cache.length + block.shape[1], x)
         parts.append(layer(block, cache, mask))
         cache.advance(block.shape[1])
-    expected = torch.stack([torch.from_numpy(one) for one in each])
-    broke = "The output is not each head's, side by side, times c_proj."
-    agree(torch.cat(parts, 1), expected, broke, tolerance=1e-10, blocks=split)
-
     joint = x @ layer.c_attn.weight + layer.c_attn.bias  # [B, T, 3 * H * D]
     for name, rows, columns in (
         ("keys", cache.keys, joint[..., 6:12]),
         ("values", cache.values, joint[..., 12:]),
     ):
         own = columns.view(2, 5, 3, 2).transpose(1, 2)  # [B, H, T, D]
-        agree(rows[1], own, f"Layer 1 of the cache's {name} holds something else.")
-        agree(rows[0], own * 0, f"Layer 0 of the cache's {name} should stay empty.")
+        broke = f"The second layer's {name} belong in slot 1 of the cache."
+        agree(rows[0][:, 0, 0], own[:, 0, 0] * 0, broke, slot=0)
+        agree(rows[1][:, 0, 0], own[:, 0, 0], broke, slot=1, head=0, position=0)
+        agree(rows[1], own, broke, slot=1)
+
+    expected = torch.stack([torch.from_numpy(one) for one in each])
+    broke = "The output is not each head's, side by side, times c_proj."
+    agree(torch.cat(parts, 1)[:, 0], expected[:, 0], broke, 1e-10, position=0)
+    agree(torch.cat(parts, 1), expected, broke, tolerance=1e-10, blocks=split)
+    seen = torch.eye(5).bool()
+    seen[:, 0] = True  # as if each stood alone after the first
+    pairs = [layer(x[:, [0, i][: i + 1]], None, None)[:, -1] for i in range(5)]
+    broke = "The mask that is given decides, with a cache and without."
+    what = {"visible": seen.long(), "text": "each", "shown": "the first feature"}
+    cache.truncate(0)
+    for used in (None, cache):
+        got, expected = layer(x, used, added(seen)), torch.stack(pairs, 1)
+        agree(got[..., 0], expected[..., 0], broke, 1e-10, **what)
+        agree(got, expected, broke, 1e-10, **what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import partial
 from typing import Any
 
@@ -125,12 +126,16 @@ def test_the_context_fills_to_its_last_position_and_no_further(
         ("n_layer", 0, "n_layer must be at least 1, got 0"),
         ("n_head", -1, "n_head must be at least 1, got -1"),
         ("n_positions", 0, "n_positions must be at least 1"),
+        ("n_inner", -8, "n_inner must be at least 1, got -8"),
+        ("n_layer", 2.0, "n_layer must be a whole number, got 2.0"),
+        ("n_inner", "8", "n_inner must be a whole number, got '8'"),
         ("n_head", 3, "multiple of n_head, got 8 and 3"),
         ("activation_function", "swish", "gelu_new, gelu, relu, got 'swish'"),
+        ("layer_norm_epsilon", math.nan, "from 0 to below 1, got nan"),
     ],
 )
 def test_a_shape_that_cannot_be_is_named(field: str, value: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((ValueError, TypeError), match=says):
         dataclasses.replace(SMALL, **{field: value})
 
 
@@ -230,8 +235,34 @@ def test_transformers_gives_the_same_logits(variant: dict[str, Any]) -> None:
     agree(cached_logits(ours, blocks), expected, "In blocks.")
 
 
-def test_a_mask_of_another_type_is_an_error() -> None:
-    """True and False would be added to the scores as 1 and 0."""
-    mask = torch.ones(2, 2, dtype=torch.bool)
-    with pytest.raises(ValueError, match="a mask is added to the scores"):
-        tiny_gpt(GPTConfig(1, 1, 2, 3, 4), 1).trunk(torch.tensor([[0, 1]]), mask=mask)
+NONE = torch.zeros(2, 0, dtype=torch.long)
+
+
+@pytest.mark.parametrize(
+    "says, given",
+    [
+        ("at least one, got", {"ids": NONE}),
+        ("at least one, got", {"ids": torch.tensor([0, 1])}),
+        ("from 1 to the 2 tokens fed, got 0", {"last": 0}),  # [-0:] is all of them
+        ("from 1 to the 2 tokens fed, got 3", {"last": 3}),
+        (r"positions must be .* = \[3, 2\], got \[1\]", {"positions": torch.zeros(1)}),
+        (r"got \[3, 1\]", {"positions": torch.zeros(3, 1)}),
+        (r"got \[1, 2\]", {"positions": torch.zeros(1, 2)}),
+        ("a mask is added to the scores", {"mask": torch.ones(2, 3).bool()}),
+        (r"= \[3, 1, 2, 3\], got \[3, 2, 3\]", {"mask": torch.zeros(3, 2, 3)}),
+        (r"got \[2, 2\]", {"mask": torch.zeros(2, 2)}),  # without the cached one
+        (r"got \[1, 3\]", {"mask": torch.zeros(1, 3)}),
+        (r"got \[3\]", {"mask": torch.zeros(3)}),
+    ],
+)
+def test_what_would_broadcast_or_is_not_added_is_an_error(
+    says: str, given: dict[str, Any]
+) -> None:
+    """Two new tokens after one that is cached, in a batch of three."""
+    model = tiny_gpt(SMALL, 1)
+    cache = model.new_cache(batch=3)
+    model(torch.zeros(3, 1, dtype=torch.long), cache)
+    ids = given.pop("ids", torch.tensor([[0, 1]] * 3))
+    with pytest.raises(ValueError, match=says):
+        model(ids, cache, **given)
+    assert cache.length == 1

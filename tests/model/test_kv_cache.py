@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import hypothesis.strategies as st
@@ -16,7 +17,7 @@ from torch import Tensor
 from minispec.model.attention import open_attention
 from minispec.model.kv_cache import KVCache
 
-from support.checks import agree
+from support.checks import agree, value_error
 from support.decoding import held, poison, prefilled, tiny
 from support.strategies import Case, cases, id_sequences
 
@@ -55,14 +56,14 @@ class CacheIsAList(RuleBasedStateMachine):
             returned = self.cache.append(layer, both[0, layer], both[1, layer])
             broke = "append returns all the layer's rows: the cached and the new ones."
             what = {"layer": layer, "cached": len(self.positions), "new": n_new}
-            assert isinstance(returned, tuple) and len(returned) == 2, broke
+            agree(len(returned or ()), 2, "append returns keys and values.", **what)
             for rows, expected in zip(returned, everything[:, layer]):
                 agree(rows, expected, broke, **what)
             hidden = both[0, layer].transpose(1, 2).flatten(2)  # keys, as [B, T, E]
             self.cache.record(layer, hidden)
             at = [rows.data_ptr() for rows in returned]
             broke = "append returned copies: attention should read the slots."
-            agree(at, self.home[layer :: self.L], broke)
+            agree(at == self.home[layer :: self.L], True, broke, **what)
         return new
 
     @property
@@ -98,10 +99,11 @@ class CacheIsAList(RuleBasedStateMachine):
     @rule(beyond=st.integers(1, 3), layer=st.integers(0, L - 1))
     def what_does_not_fit_is_an_error(self, beyond: int, layer: int) -> None:
         rows = torch.zeros(self.B, self.H, self.room + beyond, self.D)
-        with pytest.raises(ValueError):
+        held, new = len(self.positions), self.room + beyond
+        with value_error(capacity=self.CAPACITY, held=held, appended=new):
             self.cache.append(layer, rows, rows)
         for length in (len(self.positions) + beyond, -beyond):
-            with pytest.raises(ValueError):
+            with value_error(held=held, truncate_to=length):
                 self.cache.truncate(length)
             with pytest.raises(ValueError, match=f"cannot keep {length} positions"):
                 self.cache.keep(length, torch.empty(0, dtype=torch.long))
@@ -131,6 +133,38 @@ def test_what_does_not_fit_is_named() -> None:
         cache.append(0, rows, rows)
     with pytest.raises(ValueError, match="cannot truncate to 1: .* holds 0 positions"):
         cache.truncate(1)
+
+
+@pytest.mark.parametrize(
+    "slots, says",
+    [
+        (torch.tensor([True, True]), "int64, .*, got torch.bool"),  # a mask to torch
+        (torch.tensor([1], dtype=torch.uint8), "got torch.uint8"),  # another
+        (torch.tensor([1.0]), "got torch.float32"),
+        (torch.tensor(1), r"of \[\]"),
+        (torch.tensor([[1]]), r"of \[1, 1\]"),
+        (torch.tensor([1, 1]), "then .1, 1.: .* can be kept once"),
+    ],
+)
+def test_slots_that_cannot_be_kept_are_named(slots: torch.Tensor, says: str) -> None:
+    cache = KVCache(1, 1, 1, 6)
+    cache.advance(3)
+    with pytest.raises(ValueError, match=says):
+        cache.keep(1, slots)
+    assert cache.length == 3
+
+
+def test_a_length_is_a_whole_number_of_any_type_and_stays_an_int() -> None:
+    cache, none = KVCache(1, 1, 1, 6), torch.empty(0, dtype=torch.long)
+    cache.advance(4)
+    for length in (2.0, "2", None):
+        for shorten in (cache.truncate, partial(cache.keep, slots=none)):
+            with pytest.raises(TypeError):
+                shorten(length)  # type: ignore[arg-type]
+    cache.keep(torch.tensor(3), none)  # type: ignore[arg-type]
+    assert type(cache.length) is int and cache.length == 3
+    cache.truncate(torch.tensor(2))  # type: ignore[arg-type]
+    assert type(cache.length) is int and cache.length == 2
 
 
 def test_a_view_is_a_second_length_over_the_same_memory() -> None:
@@ -217,7 +251,7 @@ def test_feed_truncate_and_go_on_is_a_fresh_prefill_of_that_sequence(
         broke = "After truncate the model does not go on as if nothing had been."
         expected = model(ids[None])[:, length:]
         agree(logits, expected, broke, **what, length=length, then=new)
-    assert cache.length == len(ids)
+    agree(cache.length, len(ids), "The cache holds the whole text.", **what)
     agree(held(cache), held(prefilled(model, ids)), broke, **what, length=length)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,6 +29,17 @@ def agree(
             finite = f"{difference:.2g}" if math.isfinite(difference) else "not finite"
             lines += [f"largest difference: {finite}"]
         raise AssertionError("\n  ".join([broke, *lines]))
+
+
+@contextmanager
+def value_error(**given: Any) -> Iterator[None]:
+    """A ValueError must be raised inside, whatever it says."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except ValueError:
+        return
+    agree("no error", "a ValueError", "This is out of range.", **given)
 
 
 def shown(value: Any) -> str:

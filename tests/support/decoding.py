@@ -86,9 +86,8 @@ def held(cache: KVCache) -> Tensor:  # [2, L, B, H, S, D]
 
 def assert_holds(cache: KVCache, model: GPT, text: Sequence[int]) -> None:
     """The cache is a fresh prefill of as much of `text` as it says it holds."""
-    assert cache.length <= len(text), (
-        f"the cache holds {cache.length} positions of a text of {len(text)} tokens"
-    )
+    broke = "The cache holds no more positions than the text has tokens."
+    agree(min(cache.length, len(text)), cache.length, broke, text=list(text))
     fresh = prefilled(model, torch.tensor(text[: cache.length], dtype=torch.long))
     broke = "The cache does not hold what belongs to the text."
     agree(held(cache), held(fresh), broke, text=list(text), length=cache.length)
@@ -113,7 +112,8 @@ def spy_on_feeding(monkeypatch: Any, model: GPT, part: str = "trunk") -> list[in
     fed: list[int] = []
 
     def spied(run: Callable[..., Tensor], new: Tensor, *rest: Any, **by: Any) -> Tensor:
-        fed.append(new.shape[-1] if part == "trunk" else new.shape[-2])
+        rows = new[..., 0].numel() // (len(new) if new.ndim == 3 else 1)
+        fed.append(new.shape[-1] if part == "trunk" else rows)
         return run(new, *rest, **by)
 
     monkeypatch.setattr(model, part, partial(spied, getattr(model, part)))
