@@ -1,4 +1,5 @@
-"""A training loop that can be stopped and started again, for `train_pair.py`.
+"""A training loop that can be stopped and started again, for `train_pair.py` and
+`train_heads.py`.
 
 Every random choice of step n comes from (seed, n), so a run that was interrupted and
 resumed sees the batches and the dropout that an uninterrupted one would have seen.
@@ -16,10 +17,10 @@ from typing import TypeVar
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from minispec.files.whole import replacing
-from minispec.model.gpt2 import GPT, MLP, Attention
+from minispec.model.gpt2 import MLP, Attention
 from minispec.model.layers import Embedding
 
 
@@ -76,13 +77,13 @@ def random_windows(
     return torch.from_numpy(windows.astype(np.int64))
 
 
-def add_dropout(model: GPT, rate: float) -> None:
+def add_dropout(model: nn.Module, rate: float) -> None:
     """Drop parts of the embeddings and of what each block adds, in training mode.
 
     None inside attention: it would switch off the fused kernel, which is slow on a CPU.
     """
 
-    def drop(module: torch.nn.Module, _inputs: object, output: Tensor) -> Tensor:
+    def drop(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
         return F.dropout(output, rate, module.training)
 
     adders = [m for m in model.modules() if isinstance(m, (Embedding, Attention, MLP))]
@@ -90,7 +91,7 @@ def add_dropout(model: GPT, rate: float) -> None:
         module.register_forward_hook(drop)
 
 
-def optimizer_for(model: GPT, plan: Plan) -> torch.optim.AdamW:
+def optimizer_for(model: nn.Module, plan: Plan) -> torch.optim.AdamW:
     """AdamW; matrices decay, biases and norms do not."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() == 1]
@@ -102,7 +103,7 @@ def optimizer_for(model: GPT, plan: Plan) -> torch.optim.AdamW:
 
 
 def train(
-    model: GPT,
+    model: nn.Module,
     loss_of: Callable[[int], Tensor],
     plan: Plan,
     path: Path,
@@ -156,7 +157,7 @@ def train(
 
 
 def train_step(
-    model: GPT,
+    model: nn.Module,
     optimizer: torch.optim.Optimizer,
     loss_of: Callable[[int], Tensor],
     plan: Plan,

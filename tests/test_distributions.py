@@ -5,6 +5,7 @@ branch of chance (`minispec/exactness`). What is compared, to 1e-12, is the prob
 of every (new tokens, reason for the end) that can come out:
 
     every drafter  x  every way to sample  x  every way to end
+    every exact judge  x  every drafter  x  every way to sample, with EOS in drafts
     and the corners: lengths, prompts, drafts that sample differently, contexts that end
 
 A new drafter, judge or length policy is one line in a table below, and is proved by the
@@ -24,15 +25,25 @@ from torch import Tensor
 from minispec import Generation, ModelDrafter, NgramDrafter, Request, Sampling
 from minispec.core.autoregressive import generate_alone
 from minispec.core.draft import Drafter
+from minispec.core.lengths import accepted_history, best_length
 from minispec.core.randomness import Randomness
 from minispec.core.rejection import Judge, reject
 from minispec.core.rounds import Length, Round
 from minispec.core.speculative import generate
+from minispec.drafters.block_diffusion import BlockDiffusion
+from minispec.drafters.eagle import Eagle, Eagle3
+from minispec.drafters.early_exit import EarlyExit
+from minispec.drafters.heads import Head
+from minispec.drafters.medusa import Medusa
+from minispec.drafters.mtp import MTP, IndependentHeads
+from minispec.drafters.suffix import SuffixDrafter
 from minispec.exactness import (
     Distribution,
     assert_same_distribution,
     output_distribution,
 )
+from minispec.judges import EXACT
+from minispec.judges.block import reject_block
 from minispec.model.gpt2 import GPT
 
 from support.decoding import Stateless, next_row, tiny
@@ -55,10 +66,12 @@ class Case:
     context: int = 16  # of the target
     draft_sampling: Sampling | None = None  # None: the target's
     draft_context: int = 16
+    stop_below: float = 0.0
     seed: int = 0
+    n_layer: int = 1  # of the target
 
     def target(self) -> GPT:
-        return tiny(self.vocab_size, self.seed, self.context)
+        return tiny(self.vocab_size, self.seed, self.context, self.n_layer)
 
     def request(self) -> Request:
         prompt = torch.tensor(self.prompt)
@@ -70,7 +83,7 @@ class Case:
 
 def model_drafter(case: Case, target: GPT) -> Drafter:
     model = tiny(case.vocab_size, case.seed + 100, case.draft_context)
-    return ModelDrafter(model, case.draft_sampling or case.sampling)
+    return ModelDrafter(model, case.draft_sampling or case.sampling, case.stop_below)
 
 
 def target_as_drafter(case: Case, target: GPT) -> Drafter:
@@ -83,21 +96,50 @@ def uniform_drafter(case: Case, target: GPT) -> Drafter:
 
 
 def impossible_drafter(case: Case, target: GPT) -> Drafter:
-    """Only proposes what the target would never say, where there is such a token."""
+    """Only proposes what the target would never say, or says least."""
 
     def row_after(text: list[int]) -> Tensor:
-        never = (next_row(target, case.sampling, text) == 0).to(torch.float64)
-        return never / never.sum()
+        row = next_row(target, case.sampling, text)
+        least = (row == row.min()).to(torch.float64)
+        return least / least.sum()
 
     return Stateless(row_after)
+
+
+def trained_for(case: Case, target: GPT, head: Head) -> Drafter:
+    """With a head of random weights, large enough for each to matter."""
+    noise = torch.Generator().manual_seed(case.seed + 200)
+    for parameter in head.double().requires_grad_(False).parameters():
+        parameter.normal_(0.2, 0.8, generator=noise)
+    return head.drafter(target, case.draft_sampling or case.sampling)
+
+
+def early_exit(case: Case, target: GPT) -> Drafter:
+    return trained_for(case, target, EarlyExit(target.config, 1, 3))
+
+
+def block_diffusion(case: Case, target: GPT) -> Drafter:
+    return trained_for(case, target, BlockDiffusion(target.config, 4, 2, 1, 2))
 
 
 DRAFTERS: dict[str, Callable[[Case, GPT], Drafter]] = {
     "model": model_drafter,
     "ngram": lambda case, target: NgramDrafter(case.vocab_size, longest=2),
+    "suffix": lambda case, target: SuffixDrafter(case.vocab_size, least=0.0),
     "uniform": uniform_drafter,
     "the target itself": target_as_drafter,
     "impossible": impossible_drafter,
+    "early exit": early_exit,
+    "block diffusion": block_diffusion,
+    "eagle": lambda case, target: trained_for(case, target, Eagle(target.config, 4, 2)),
+    "eagle 3": lambda case, target: trained_for(
+        case, target, Eagle3(target.config, 4, 2)
+    ),
+    "medusa": lambda case, target: trained_for(case, target, Medusa(target.config, 2)),
+    "mtp": lambda case, target: trained_for(case, target, MTP(target.config, 3, 2, 3)),
+    "independent heads": lambda case, target: trained_for(
+        case, target, IndependentHeads(target.config, 2, 2, 3)
+    ),
 }
 
 # --------------------------------------------------------------------- the comparison
@@ -123,6 +165,7 @@ def speculative(
     """`watch` sees every branch. One drafter object serves them all, in turn."""
     target, request = case.target(), case.request()
     drafter = DRAFTERS[case.drafter](case, target)
+    target = getattr(drafter, "target", target)  # early exit brings a stand-in
 
     def run(chance: Randomness) -> tuple[int, ...]:
         done = generate(target, drafter, request, chance)
@@ -143,6 +186,7 @@ def expected(case: Case) -> Distribution:
             judge=plain.judge,
             draft_sampling=None,
             draft_context=plain.draft_context,
+            stop_below=plain.stop_below,
         )
     )
 
@@ -163,6 +207,8 @@ SAMPLINGS = {
     "min-p": Sampling(min_p=0.5),
     "penalty": Sampling(repetition_penalty=1.8),
     "all at once": Sampling(0.9, 3, 0.95, 0.05, 1.4),
+    "coupled": Sampling(noise_seed=1),
+    "all at once, coupled": Sampling(0.9, 3, 0.95, 0.05, 1.4, noise_seed=2),
 }
 ENDINGS = {
     "budget": {},
@@ -175,7 +221,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("drafter", ["model", "ngram"])
+@pytest.mark.parametrize("drafter", ["model", "ngram", "suffix"])
 def test_the_distribution_is_the_targets(
     drafter: str, sampling: str, ending: str
 ) -> None:
@@ -183,6 +229,41 @@ def test_the_distribution_is_the_targets(
     eos_ids, min_length = how.pop("eos_ids"), how.pop("min_length")
     chain = replace(SAMPLINGS[sampling], eos_ids=eos_ids, min_length=min_length)
     same(Case(chain, drafter, **how))
+
+
+# ------------------------------------------------ drafters that read the target's mind
+
+HEADS = ["early exit", "block diffusion", "eagle", "eagle 3", "medusa", "mtp"]
+HEADS += ["independent heads"]
+ONE_BY_ONE = [
+    *((sampling, "budget") for sampling in SAMPLINGS),
+    *((how, ending) for how in ("plain", "all at once") for ending in ENDINGS),
+]
+
+
+@pytest.mark.parametrize("sampling, ending", dict.fromkeys(ONE_BY_ONE))
+@pytest.mark.parametrize("drafter", HEADS)
+def test_the_distribution_is_the_targets_whose_mind_is_read(
+    drafter: str, sampling: str, ending: str
+) -> None:
+    n_new = 3 if drafter == "early exit" else 4  # the others begin without drafts
+    how = {"eos_ids": (), "min_length": 0, "n_new": n_new, "context": 16}
+    how |= ENDINGS[ending]
+    eos_ids, min_length = how.pop("eos_ids"), how.pop("min_length")
+    chain = replace(SAMPLINGS[sampling], eos_ids=eos_ids, min_length=min_length)
+    same(Case(chain, drafter, n_layer=2, **how))
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("judge", EXACT.keys() - {"reject"})
+def test_the_distribution_is_the_targets_whoever_judges(
+    judge: str, sampling: str, drafter: str
+) -> None:
+    """A judge may look at drafts after an EOS, though the text is cut there."""
+    chain = replace(SAMPLINGS[sampling], eos_ids=(1,))
+    n_layer = 2 if drafter in HEADS else 1
+    same(Case(chain, drafter, judge=EXACT[judge], n_new=3, n_layer=n_layer))
 
 
 # ------------------------------------------------------------------------- the corners
@@ -204,6 +285,33 @@ CORNERS = {
         vocab_size=2, prompt=(1, 0), gamma=growing, n_new=5, seed=3
     ),
     "a gamma of 0 now and then": Case(gamma=lambda past: len(past) % 2, seed=4),
+    "a gamma that grows by 2 and shrinks by 1": Case(
+        vocab_size=2, prompt=(1, 0), gamma=accepted_history(1), n_new=4, seed=3
+    ),
+    "the gamma that paid best": Case(
+        vocab_size=2, prompt=(1, 0), gamma=best_length(0.2), n_new=4, seed=3
+    ),
+    "stopping when unsure": Case(
+        vocab_size=2, prompt=(1, 0), gamma=3, n_new=4, stop_below=0.5, seed=3
+    ),
+    "a block of 3": Case(
+        Sampling(eos_ids=(1,)),
+        vocab_size=2,
+        prompt=(1, 0),
+        gamma=3,
+        judge=reject_block,
+        n_new=5,
+    ),
+    "blocks of every length": Case(
+        vocab_size=2,
+        prompt=(1, 0),
+        gamma=growing,
+        judge=reject_block,
+        n_new=5,
+        stop_below=0.5,
+        draft_sampling=Sampling(0.5),
+        seed=3,
+    ),
     "a budget of 1 drafts nothing": Case(n_new=1),
     "a prompt of one token": Case(prompt=(2,), gamma=1),
     "a long prompt": Case(vocab_size=2, prompt=(0, 1, 1, 0, 1, 0, 0)),
@@ -235,6 +343,18 @@ CORNERS = {
         drafter="the target itself",
         draft_sampling=Sampling(temperature=1.8),
     ),
+    **{
+        f"{head}, judged as a block": Case(
+            drafter=head, n_layer=2, judge=reject_block, n_new=5, gamma=3, vocab_size=2
+        )
+        for head in HEADS
+    },
+    **{
+        f"{head}, greedy drafts": Case(
+            drafter=head, n_layer=2, draft_sampling=Sampling(temperature=0)
+        )
+        for head in HEADS
+    },
     "the prompt fills the context": Case(prompt=(1, 0), n_new=9, context=2),
     "the prompt leaves one position": Case(prompt=(1, 0), n_new=9, context=3),
     "budget and context end together": Case(prompt=(1, 0), n_new=3, context=4),

@@ -1,0 +1,204 @@
+"""Early exit: the lower layers draft, and nothing they compute is computed again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch import Tensor
+
+from minispec import Drafter, NgramDrafter, Request, Round, Sampling, Seeded, generate
+from minispec import generate_alone
+from minispec.core.randomness import Randomness
+from minispec.core.sampling import logits_to_probs
+from minispec.core.speculative import speculative_round
+from minispec.core.text import Text
+from minispec.drafters.early_exit import EarlyExit, EarlyExitDrafter
+from minispec.files.head import load_head, save_head
+from minispec.model.gpt2 import GPT, Block
+
+from support.checks import agree
+from support.decoding import Scripted, next_row, poison, tiny
+from support.strategies import SEEDS, id_sequences, samplings
+
+V, PROMPT = 4, torch.tensor([2, 1, 2])
+
+
+def an_exit(target: GPT, n_lower: int, seed: int = 5) -> EarlyExit:
+    """A float64 exit whose weights all matter."""
+    head, noise = EarlyExit(target.config, n_lower, 3), torch.Generator()
+    noise.manual_seed(seed)
+    for parameter in head.double().requires_grad_(False).parameters():
+        parameter.normal_(0.2, 0.8, generator=noise)
+    return head
+
+
+@torch.no_grad()
+def exit_row(
+    target: GPT, head: EarlyExit, sampling: Sampling, prefix: list[int]
+) -> Tensor:  # [V]
+    """What the exit says after `prefix`, by a cache-free pass of whole sequences."""
+    ids = torch.tensor([prefix])
+    x = target.wte(ids) + target.wpe.weight[: len(prefix)]
+    for block in target.h[: head.n_lower]:
+        x = block(x, None, None)
+    logits = target.head(target.ln_f(head(x)))[0, -1:]
+    return logits_to_probs(logits, sampling, ids[0])[0]
+
+
+def rounds(
+    target: GPT, drafter: Drafter, request: Request, chance: Randomness
+) -> Iterator[tuple[list[int], Round]]:
+    """The rounds of a decode, each with the prefix it began with. What was rolled back
+    is NaN: keys, values and taps."""
+    text = Text(request, target)
+    drafter.begin(text.cache)
+    while text.finish_reason is None:
+        poison(text.cache)
+        for tap in text.cache.taps.values():
+            tap[:, text.cache.length :] = torch.nan
+        prefix, gamma = text.prefix.tolist(), text.n_drafts(request.gamma)
+        yield prefix, speculative_round(target, drafter, text, gamma, chance)
+
+
+@settings(max_examples=40)
+@given(
+    n_lower=st.integers(1, 3),
+    prompt=id_sequences(V, 1, 5),
+    sampling=samplings(V),
+    gamma=st.integers(1, 4),
+    seed=SEEDS,
+)
+def test_rows_are_those_of_a_pass_without_a_cache(
+    n_lower: int, prompt: list[int], sampling: Sampling, gamma: int, seed: int
+) -> None:
+    """The target's and the exit's, in every round, whatever was rejected before."""
+    plain = tiny(V, seed, n_positions=16, n_layer=4)
+    head = an_exit(plain, n_lower)
+    drafter = EarlyExitDrafter(head, plain, sampling)
+    request = Request(torch.tensor(prompt), 12, sampling, gamma)
+    for prefix, done in rounds(drafter.target, drafter, request, Seeded(seed)):
+        texts = [[*prefix, *done.tokens[:i]] for i in range(len(done.tokens) + 1)]
+        what: Any = {"prefix": prefix, "drafts": done.tokens, "exit after": n_lower}
+        assert done.rows is not None
+        expected = torch.stack([next_row(plain, sampling, one) for one in texts])
+        agree(done.rows.target_probs, expected, "A row of the target is wrong.", **what)
+        for i, text in enumerate(texts[:-1]):
+            row = exit_row(plain, head, sampling, text)
+            agree(done.rows.draft_probs[i], row, "A draft's row is wrong.", i=i, **what)
+
+
+def block_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """(layer, position) for everything that goes through a block from now on."""
+    seen: list[tuple[int, int]] = []
+    run = Block.forward
+
+    def spied(self: Block, x: Tensor, cache: Any, mask: Any) -> Tensor:
+        layer, first = self.attn.layer, cache.length
+        seen.extend((layer, first + i) for i in range(x.shape[1]))
+        return run(self, x, cache, mask)
+
+    monkeypatch.setattr(Block, "forward", spied)
+    return seen
+
+
+@pytest.mark.parametrize("n_lower", [1, 2, 3])
+@pytest.mark.parametrize("accepts", [[True] * 99, [False] * 99, [True, False] * 50])
+def test_each_position_passes_each_block_once(
+    monkeypatch: pytest.MonkeyPatch, accepts: list[bool], n_lower: int
+) -> None:
+    """Drafts that were rejected pass again, as another token."""
+    target, K = tiny(V, 3, n_positions=32, n_layer=4), 3
+    drafter = EarlyExitDrafter(an_exit(target, n_lower), target)
+    seen = block_calls(monkeypatch)
+    request = Request(PROMPT, 17, gamma=K)
+    first = 0  # position that no block has seen or whose token was rejected
+    for prefix, done in rounds(drafter.target, drafter, request, Scripted([], accepts)):
+        n_fed = len(prefix) + len(done.tokens)
+        once = Counter((layer, at) for layer in range(4) for at in range(first, n_fed))
+        more, less = Counter(seen) - once, once - Counter(seen)
+        assert not more, f"(layer, position) computed again: {sorted(more)}"
+        assert not less, f"(layer, position) left out: {sorted(less)}"
+        first = len(prefix) + len(done.committed) - 1
+        seen.clear()
+
+
+def test_a_draft_costs_the_lower_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tiny(V, 3, n_layer=4)
+    drafter, seen = EarlyExitDrafter(an_exit(target, 2), target), []
+    drafter.begin(target.new_cache())
+    seen = block_calls(monkeypatch)
+    drafter.propose(PROMPT, 3, Seeded(0))
+    assert Counter(layer for layer, _ in seen) == {0: 5, 1: 5}  # the prompt, 2 drafts
+
+
+@pytest.mark.parametrize("n_lower", [1, 2])
+def test_with_the_plain_target_the_text_is_the_same(n_lower: int) -> None:
+    """It only costs more: the lower layers then work twice."""
+    plain = tiny(V, 1, n_positions=40, n_layer=3)
+    drafter = EarlyExitDrafter(an_exit(plain, n_lower), plain)
+    request = Request(PROMPT, 30)
+    texts = [
+        generate(target, drafter, request, Seeded(2)).tokens
+        for target in (plain, drafter.target)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_without_drafts_the_staged_target_is_the_plain_one() -> None:
+    """Alone, with another drafter, after drafts that nobody verified, and after some
+    that were."""
+    plain = tiny(V, 1, n_positions=40, n_layer=3)
+    drafter = EarlyExitDrafter(an_exit(plain, 1), plain)
+    staged, request, cache = drafter.target, Request(PROMPT, 30), plain.new_cache()
+    drafter.begin(cache)
+    drafter.propose(PROMPT, 3, Seeded(0))  # and then the decode was interrupted
+    alone = [generate_alone(one, request, Seeded(4)).tokens for one in (plain, staged)]
+    assert alone[0] == alone[1]
+    ngram = NgramDrafter(V)
+    both = [generate(one, ngram, request, Seeded(4)).tokens for one in (plain, staged)]
+    assert both[0] == both[1]
+    ids = torch.cat([PROMPT, drafter.propose(PROMPT, 2, Seeded(0)).tokens])[None]
+    with torch.no_grad():
+        agree(staged(ids, cache), plain(ids), "Logits of the verification.", ids=ids)
+        cache.truncate(2)
+        agree(staged(ids[:, 2:], cache), plain(ids)[:, 2:], "A pass without drafts.")
+
+
+def test_untrained_it_is_the_bare_head() -> None:
+    """The adapter starts as nothing: the hidden state goes into ln_f as it is."""
+    target = tiny(V, 1, n_layer=3)
+    head = EarlyExit(target.config, 2, 8).initialize(torch.Generator()).double()
+    x = torch.randn(1, 5, 4, dtype=torch.float64, generator=torch.Generator())
+    assert head(x).equal(x) and head.layers == (1,)
+
+
+def test_it_has_no_weights_of_its_own() -> None:
+    """What later converts the target in place converts the staged one with it."""
+    target = tiny(V, 1, n_layer=3)
+    staged = EarlyExitDrafter(an_exit(target, 2), target).target
+    assert staged.h is target.h and staged.n_parameters == target.n_parameters
+    assert staged.head(torch.ones(1, 1, 4).double()).shape == (1, 1, V)
+
+
+def test_a_saved_exit_drafts_as_before(tmp_path: Any) -> None:
+    target = tiny(V, 1, n_layer=3)
+    head = an_exit(target, 2).half().double()  # as the file rounds
+    save_head(head, tmp_path, target)
+    loaded = load_head(tmp_path, target, ("early-exit",))
+    texts = [
+        generate(drafter.target, drafter, Request(PROMPT, 12), Seeded(1))
+        for drafter in (EarlyExitDrafter(one, target) for one in (head, loaded))
+    ]
+    assert loaded.sizes == {"n_lower": 2, "n_inner": 3} and texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("n_lower", [0, 3, 7])
+def test_an_exit_lies_between_layers(n_lower: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 1 and at most 2, got {n_lower}"):
+        EarlyExit(tiny(V, n_layer=3).config, n_lower, 4)
