@@ -19,17 +19,17 @@ from minispec.commands.ending import at_least
 from minispec.commands.options import (
     add_model_options,
     add_sampling_options,
+    pair_from,
     sampling_from,
 )
 from minispec.commands.prompt import check_text, text_of_file
 from minispec.commands.streaming import write
-from minispec.commands.threads import settle_threads
 from minispec.core.randomness import Seeded
 from minispec.core.rounds import Generation
-from minispec.core.sampling import whole_number
+from minispec.checks import whole_number
 from minispec.core.text import Request
 from minispec.drafters.ngram import NgramDrafter
-from minispec.files.pair import Pair, load_pair
+from minispec.files.pair import SHIPPED, Pair
 
 DESCRIPTION = """\
 Continue many prompts at once: each pass of the target serves up to --rows of them, and
@@ -87,8 +87,10 @@ def run_batch(args: argparse.Namespace) -> int:
     lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"{name} holds no prompt: give one on each line")
-    pair = load_pair(args.target, args.draft if args.drafter == "model" else None)
-    settle_threads(pair.target)
+    if not isinstance(args.gamma, int):
+        raise ValueError(f"--gamma {args.gamma} is not for batches: give a number")
+    draft = (args.draft or SHIPPED / "draft") if args.drafter == "model" else None
+    pair = pair_from(args, draft)
     progress, status = Progress(len(lines)), 0
     try:
         for done in decoded(lines, args, pair):

@@ -6,11 +6,11 @@ from statistics import median
 
 import torch
 
-from minispec.commands.options import Job
+from minispec.commands.options import Job, Method
 from minispec.commands.streaming import Decode
 from minispec.commands.threads import n_threads
 from minispec.core.rounds import Generation
-from minispec.drafters.ngram import NgramDrafter
+from minispec.judges import LOSSY
 
 N_POSITIONS = 8  # draft positions that the table has room for
 
@@ -75,7 +75,9 @@ def as_json(comparison: Comparison) -> dict[str, object]:
         "speedup": comparison.speedup,
         **{name: getattr(generation, name) for name in measured},
         "accepted_per_drafted": accepted_per_drafted(generation),
-        "gamma": job.gamma,
+        "drafter": job.method.drafter,
+        "judge": job.method.judge,
+        "gamma": job.method.length,
         "temperature": job.request.sampling.temperature,
         "seed": job.seed,
         "repeats": comparison.repeats,
@@ -85,6 +87,14 @@ def as_json(comparison: Comparison) -> dict[str, object]:
         "autoregressive_finish_reason": alone.finish_reason,
         "finish_reason": fast.finish_reason,
     }
+
+
+def named(method: Method) -> str:
+    """What was compared: "model, gamma 4", "medusa, tree 3,2,1, coupled"."""
+    is_tree = method.length.startswith("tree")
+    parts = [method.drafter, method.length if is_tree else f"gamma {method.length}"]
+    parts += [f"judge {method.judge}"] * (method.judge != "reject")
+    return ", ".join([*parts, *["coupled"] * method.coupled])
 
 
 def progress(comparison: Comparison) -> str:
@@ -111,12 +121,14 @@ def table(comparison: Comparison) -> str:
         ("tokens", str(alone.emitted), str(fast.emitted)),
     ]
     settings = (
-        f"gamma {job.gamma}, temperature {job.request.sampling.temperature:g}, "
+        f"{named(job.method)}, temperature {job.request.sampling.temperature:g}, "
         f"seed {job.seed}, {n_threads()}, median of {comparison.repeats}; "
     )
     lines = [f"{name:<27}{left:>14}{right:>18}".rstrip() for name, left, right in rows]
     lines.append("(alpha: of the drafts judged; engines report: of all drafted)")
     lines.append(settings + sameness(comparison))
+    if job.method.vocabulary:
+        lines.append(f"the draft's tokens: {job.method.vocabulary}")
     return "\n".join([*lines, f"next: {advice(comparison)}"])
 
 
@@ -144,7 +156,10 @@ def sameness(comparison: Comparison) -> str:
         return "the texts are the same"
     differ = "; lengths differ, speeds are per token"
     lengths = differ if alone.emitted != fast.emitted else ""
-    if comparison.job.request.sampling.temperature > 0:
+    job = comparison.job
+    if job.method.judge in LOSSY:
+        return f"two texts of different distributions: the judge is lossy{lengths}"
+    if job.request.sampling.temperature > 0 and not job.method.coupled:
         return f"two texts of the same distribution{lengths}"
     return f"the texts part where two logits are equal but for rounding{lengths}"
 
@@ -153,17 +168,17 @@ def advice(comparison: Comparison) -> str:
     """One thing to try."""
     job, generation = comparison.job, comparison.generation
     rate, gain = generation.acceptance_rate, comparison.speedup
-    copies = isinstance(job.drafter, NgramDrafter)
-    other = "--drafter model" if copies else "--drafter ngram"
+    gamma = job.request.gamma
+    other = "--drafter ngram" if job.method.drafter == "model" else "--drafter model"
     if gain is None or (rate is None and generation.emitted == 1):
         return "more --tokens: there was nothing to draft"
     if rate is None:
         return f"{other}: nothing was drafted"
     if gain < 1:
-        other = f"--gamma 1 or {other}" if job.gamma > 1 else other
-        return f"{other}: here drafting costs more than it brings"
-    if job.request.sampling.temperature > 0:
-        return "--temperature 0, and both texts become the same"
-    if rate > 0.8 and job.gamma < 16:
-        return f"--gamma {2 * job.gamma}: most drafts are accepted, so try more"
+        shorter = "--gamma auto or " if gamma != 1 else ""
+        return f"{shorter}{other}: here drafting costs more than it brings"
+    if job.request.sampling.temperature > 0 and not job.method.coupled:
+        return "--coupled or --temperature 0, and both texts become the same"
+    if rate > 0.8 and isinstance(gamma, int) and gamma < 16:
+        return f"--gamma {2 * gamma}: most drafts are accepted, so try more"
     return f"minispec plan --alpha {rate:.2f}: what other draft lengths would bring"

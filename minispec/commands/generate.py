@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from minispec.commands.methods import DRAFTERS
 from minispec.commands.options import Job, add_decoding_parser, job_from
 from minispec.commands.streaming import Decode, paint_for, show, write
 from minispec.show.terminal import legend
@@ -37,8 +38,8 @@ ENDINGS = {
 def add_parser(commands: "argparse._SubParsersAction") -> None:
     """Register the command."""
     texts = SAYS, DESCRIPTION, EXAMPLES
-    drafters = "model", "ngram", "none"
-    parser = add_decoding_parser(commands, run_generate, "generate", texts, drafters)
+    who = *DRAFTERS, "none"
+    parser = add_decoding_parser(commands, run_generate, "generate", texts, who)
     parser.add_argument(
         "--trace",
         action="store_true",

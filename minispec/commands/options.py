@@ -7,20 +7,43 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
 import torch
 
 from minispec.commands.ending import at_least
+from minispec.commands.methods import (
+    DRAFTERS,
+    JUDGES,
+    WHO,
+    Decoding,
+    check_method,
+    dtype_from,
+    gamma_from,
+    length_from,
+    load_drafter,
+    tree_from,
+)
 from minispec.commands.prompt import add_prompt_options, check_text, read_prompt
 from minispec.commands.threads import settle_threads
-from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.sampling import Sampling
 from minispec.core.text import Request
-from minispec.drafters.ngram import NgramDrafter
-from minispec.files.pair import SHIPPED, Pair, load_pair
+from minispec.files.pair import DEVICES, SHIPPED, Pair, load_pair
+from minispec.judges import LOSSY
+from minispec.model.gpt2 import GPT
 
+DTYPES = "float32", "bfloat16", "float16", "float64"
 SAFER = "lower is safer, 0 always takes the most probable token"
+
+
+class Method(NamedTuple):
+    """What the options name, for tables and pages."""
+
+    drafter: str
+    judge: str
+    length: str  # "4", "auto", "tree 3,2,1"
+    coupled: bool
+    vocabulary: str = ""  # how a draft model's tokens become the target's, and why
 
 
 @dataclass(frozen=True)
@@ -28,16 +51,17 @@ class Job:
     """A decode, ready to start."""
 
     pair: Pair
-    drafter: Drafter | None  # None: the target alone
+    drafter: Decoding | None  # None: the target alone
     text: str  # the prompt
     request: Request
     seed: int
+    method: Method
     stops: tuple[str, ...] = ()  # the text ends before the first of these
 
     @property
-    def gamma(self) -> int:
-        """How many tokens to draft each round."""
-        return cast(int, self.request.gamma)
+    def target(self) -> GPT:
+        """What decodes: the target, or what its drafter puts in its place."""
+        return getattr(self.drafter, "target", self.pair.target)
 
 
 def add_decoding_parser(
@@ -45,7 +69,7 @@ def add_decoding_parser(
     run: Callable[[argparse.Namespace], int],
     name: str,
     texts: tuple[str, str, str],  # help, description, examples
-    drafters: tuple[str, ...] = ("model", "ngram"),
+    drafters: tuple[str, ...] = DRAFTERS,
 ) -> argparse.ArgumentParser:
     """Register a command with everything that says what to decode, with what, how."""
     says, description, examples = texts
@@ -57,7 +81,7 @@ def add_decoding_parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_text_options(parser)
-    add_model_options(parser, drafters)
+    add_method_options(add_model_options(parser, drafters))
     add_sampling_options(parser)
     parser.set_defaults(run=run)
     return parser
@@ -80,22 +104,44 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def add_model_options(
     parser: argparse.ArgumentParser, drafters: tuple[str, ...]
-) -> None:
+) -> "argparse._ArgumentGroup":
     """Who decides, who guesses, and how far."""
-    add = parser.add_argument_group("who writes").add_argument
-    for role, says in (
-        ("target", "the large model, whose distribution the text has"),
-        ("draft", "the small model, which guesses ahead; it needs the same vocabulary"),
-    ):
-        says = f"checkpoint folder of {says} (default: the shipped one)"
-        add(f"--{role}", type=Path, default=SHIPPED / role, metavar="FOLDER", help=says)
-    who = "who guesses: the draft model, or ngram, which copies what followed the same "
-    who += "words before and needs no model (%(default)s)"
-    who += "; none is the target alone" if "none" in drafters else ""
-    add("--drafter", choices=drafters, default="model", help=who)
+    group = parser.add_argument_group("who writes")
+    add = group.add_argument
+    says = "checkpoint folder of the large model, whose distribution the text has "
+    says += "(default: the shipped one)"
+    add("--target", type=Path, default=SHIPPED / "target", metavar="FOLDER", help=says)
+    says = "folder of the small model or head that guesses ahead; a model may speak "
+    says += "another vocabulary (default: the shipped one)"
+    add("--draft", type=Path, metavar="FOLDER", help=says)
+    none = "; none is the target alone" if "none" in drafters else ""
+    add("--drafter", choices=drafters, default="model", help=WHO + none)
     ahead = "how many tokens to guess before the target verifies them: more gain if "
-    ahead += "they are right, more waste if not (%(default)s)"
-    add("--gamma", type=at_least(1), default=4, metavar="N", help=ahead)
+    ahead += "they are right, more waste if not; history follows what was accepted, "
+    ahead += "auto what pays best by costs measured first (%(default)s)"
+    add("--gamma", type=gamma_from, default=4, metavar="N", help=ahead)
+    where = "where the models run; auto is the fastest device there is (%(default)s)"
+    add("--device", choices=("auto", *DEVICES), default="auto", help=where)
+    kind = "the type of their numbers; probabilities are never narrower than float32 "
+    kind += "(%(default)s)"
+    add("--dtype", choices=DTYPES, default="float32", help=kind)
+    return group
+
+
+def add_method_options(group: "argparse._ArgumentGroup") -> None:
+    """How drafts are laid out and judged."""
+    add = group.add_argument
+    shape = "draft a tree: how many nodes on each level, such as 3,2,1; or how many in "
+    shape += "all, such as 12, where the draft is surest"
+    add("--tree", type=tree_from, metavar="SHAPE", help=shape)
+    who = "which drafts stay: reject and block are exact, block accepts more; the "
+    who += "others are lossy (%(default)s)"
+    add("--judge", choices=JUDGES, default="reject", help=who)
+    same = "draw from noise that --seed fixes for each position: whoever drafts, the "
+    same += "text is the same"
+    add("--coupled", action="store_true", help=same)
+    file = "a text that --drafter suffix has read before"
+    add("--history", metavar="FILE", help=file)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
@@ -121,27 +167,63 @@ def job_from(args: argparse.Namespace) -> Job:
     Raises ValueError or OSError with a sentence for the user.
     """
     sampling = sampling_from(args)
+    check_method(args)
     for stop in args.stop:
         check_text("--stop", stop)
     text = read_prompt(args)
-    pair = load_pair(args.target, args.draft if args.drafter == "model" else None)
-    settle_threads(pair.target)
+    pair = pair_from(args)
     prompt = torch.tensor(pair.tokenizer.encode(text))
     sampling = replace(sampling, eos_ids=eos_ids(args, pair))
     if args.min_tokens:
         sampling = sampling.with_min_new_tokens(len(prompt), args.min_tokens)
-    request = Request(prompt, args.tokens, sampling, args.gamma)
+    request = Request(prompt, args.tokens, sampling, judge=JUDGES[args.judge])
     request.limits(pair.target.config)  # raises for a prompt that does not fit
-    drafter = make_drafter(args.drafter, pair, sampling)
-    if args.drafter != "model" and args.draft != SHIPPED / "draft":
+    drafter = load_drafter(args, pair, sampling)
+    stops = tuple(args.stop)
+    job = Job(pair, drafter, text, request, args.seed, method_of(args), stops)
+    gamma = length_from(args.gamma, job.target, drafter, request)
+    warn(args)
+    return replace(job, request=replace(request, gamma=gamma))
+
+
+def method_of(args: argparse.Namespace) -> Method:
+    """What the options name."""
+    shape = ",".join(map(str, args.tree or ()))
+    length = f"tree {shape}" if shape else str(args.gamma)
+    vocabulary = getattr(args, "why", "")
+    return Method(args.drafter, args.judge, length, args.coupled, vocabulary)
+
+
+def warn(args: argparse.Namespace) -> None:
+    """Say on standard error what might not be meant."""
+    if args.judge in LOSSY and args.drafter != "none":
+        print(
+            f"--judge {args.judge} is lossy: the text's distribution is another one "
+            "than the target's",
+            file=sys.stderr,
+        )
+    if args.draft and args.drafter in ("ngram", "suffix", "none"):
         print(f"--draft is not used with --drafter {args.drafter}", file=sys.stderr)
-    return Job(pair, drafter, text, request, args.seed, tuple(args.stop))
+    if args.tree and args.gamma != 4:
+        print("--gamma is not used with --tree", file=sys.stderr)
+
+
+def pair_from(args: argparse.Namespace, draft: Path | None = None) -> Pair:
+    """The target, where and as the options say; with a draft, one of its vocabulary.
+
+    Raises as `load_pair` does.
+    """
+    pair = load_pair(args.target, draft, args.device, dtype_from(args))
+    settle_threads(pair.target)
+    return pair
 
 
 def sampling_from(args: argparse.Namespace) -> Sampling:
     """What the options say of the distribution; the EOS ids come with the target."""
     names = "temperature", "top_k", "top_p", "min_p", "repetition_penalty"
-    return Sampling(**{name: getattr(args, name) for name in names})
+    noise_seed = args.seed if getattr(args, "coupled", False) else None
+    fields = {name: getattr(args, name) for name in names}
+    return Sampling(**fields, noise_seed=noise_seed)
 
 
 def eos_ids(args: argparse.Namespace, pair: Pair) -> tuple[int, ...]:
@@ -152,10 +234,3 @@ def eos_ids(args: argparse.Namespace, pair: Pair) -> tuple[int, ...]:
     if max(args.eos_id) >= V:
         raise ValueError(f"--eos-id must be below {V}, got {max(args.eos_id)}")
     return tuple(args.eos_id)
-
-
-def make_drafter(kind: str, pair: Pair, sampling: Sampling) -> Drafter | None:
-    """The drafter of that name; the draft model samples just as the target does."""
-    if kind == "ngram":
-        return NgramDrafter(pair.tokenizer.vocab_size)
-    return ModelDrafter(pair.draft, sampling) if pair.draft else None

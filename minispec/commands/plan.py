@@ -31,6 +31,7 @@ examples:
   minispec plan --parameters 8e9 --bytes 1 --bandwidth 1e12 --batch 512
 """
 LONGEST = 64
+EXTREME = 1e30  # beyond it, and below 1 over it, products leave the range of floats
 MOST = 10_000  # drafts in a round that --gamma may ask about: the sums are term by term
 NUMBERS = (
     ("--cost-ratio", "C", 0.05, "a draft step over a target step"),
@@ -72,6 +73,11 @@ def run_plan(args: argparse.Namespace) -> int:
     """Print the table, the advice and the arithmetic."""
     if args.gamma and args.gamma > MOST:
         raise ValueError(f"--gamma must be at most {MOST}, got {args.gamma}")
+    for name, *_ in NUMBERS:
+        value = getattr(args, name[2:].replace("-", "_"))
+        if value > EXTREME or 0 < value < 1 / EXTREME:
+            span = f"between {1 / EXTREME:g} and {EXTREME:g}"
+            raise ValueError(f"{name} must be {span}, got {value}")
     if args.accepted_per_drafted is not None:
         args.alpha = alpha_of(args.accepted_per_drafted, args.gamma)
     best = analysis.best_gamma(
@@ -115,8 +121,8 @@ def table(args: argparse.Namespace, best: int) -> str:
         even = break_even(args, gamma)
         shown = "never pays" if even is None else f"{even:.3f}"
         mark = "  <- best" if gamma == best else ""
-        gain = speedup(args, gamma)
-        lines.append(f"{gamma:>5}{tokens:>18.2f}{gain:>9.2f}x{shown:>24}{mark}")
+        gain = two_digits(speedup(args, gamma))
+        lines.append(f"{gamma:>5}{tokens:>18.2f}{gain:>9}x{shown:>24}{mark}")
     return "\n".join(lines)
 
 
@@ -124,7 +130,7 @@ def verdict(args: argparse.Namespace, best: int) -> str:
     """What to do."""
     if best:
         capped = ", the longest tried" if best == LONGEST else ""
-        gain = f"{speedup(args, best):.2f}x the target alone"
+        gain = f"{two_digits(speedup(args, best))}x the target alone"
         alike = "(if every draft is as likely to be accepted as any other)"
         return f"best: gamma {best}{capped}, {gain}\n{alike}"
     evens = (break_even(args, gamma) for gamma in range(1, LONGEST + 1))
@@ -180,6 +186,11 @@ def gain_of_batch(args: argparse.Namespace, flat: float, n: int, gamma: int) -> 
     return analysis.batch_speedup(args.alpha, gamma, n, pass_cost, draft_cost)
 
 
+def two_digits(value: float) -> str:
+    """3.09, and 3.09e+12 where the digits would go on."""
+    return f"{value:.2f}" if value < 1e6 else f"{value:.3g}"
+
+
 def short(value: float) -> str:
-    """A few digits that matter: 0.0123, 3.35, 42, 140."""
-    return f"{value:.0f}" if value >= 10 else f"{value:.3g}"
+    """A few digits that matter: 0.0123, 3.35, 42, 140, 1.4e+06."""
+    return f"{value:.0f}" if 10 <= value < 1e6 else f"{value:.3g}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 PROMPT = "KING HENRY V:\nWhat news, good cousin, from the walls of France?\n"
+LONGEST = 1_000_000  # bytes; no model here reads so far, and a pipe may have no end
 
 
 def add_prompt_options(group: "argparse._ArgumentGroup") -> None:
@@ -44,7 +44,13 @@ def text_of_file(source: str) -> tuple[str, str]:
     """What to call a source in messages, and its text without a byte order mark."""
     name = "standard input" if source == "-" else f"the prompt file {source!r:.200}"
     try:
-        data = read_standard_input() if source == "-" else Path(source).read_bytes()
+        if source == "-":
+            data = read_standard_input()
+        else:
+            with open(source, "rb") as file:  # may be a pipe: `<(command)` is one
+                data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise ValueError(f"{name} has more than {LONGEST} bytes: shorten it")
         return name, data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
@@ -58,12 +64,12 @@ def text_of_file(source: str) -> tuple[str, str]:
 
 
 def read_standard_input() -> bytes:
-    """Everything up to its end; at a keyboard, say how to end it."""
+    """Up to its end, if it has one; at a keyboard, say how to end it."""
     if sys.stdin is None:  # closed by the shell: `minispec <&-`
         raise OSError(None, "it is closed")
     if sys.stdin.isatty():
         print("type the prompt, then Ctrl-D on a line of its own", file=sys.stderr)
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer.read(LONGEST + 1)
 
 
 def check_text(name: str, text: str) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from minispec import GPT, Drafter, GPTConfig, ModelDrafter, NgramDrafter, Request
-from minispec import Sampling, generate, generate_alone, reject
+from minispec import Sampling, generate, generate_alone
+from minispec.batches.drafting import BatchModelDrafter
+from minispec.batches.speculative import generate_batch
 from minispec.commands.ending import at_least
-from minispec.core.randomness import Randomness
-from minispec.core.rejection import Judge, Verdict
+from minispec.commands.threads import use_one_thread
+from minispec.core.randomness import Randomness, Seeded
+from minispec.core.rejection import Judge, reject
+from minispec.drafters.block_diffusion import BlockDiffusion
+from minispec.drafters.eagle import Eagle, Eagle3
+from minispec.drafters.early_exit import EarlyExit
+from minispec.drafters.heads import Head
+from minispec.drafters.medusa import Medusa
+from minispec.drafters.mtp import MTP
+from minispec.drafters.suffix import SuffixDrafter, SuffixTrees
 from minispec.exactness import (
     ROUNDING,
     Distribution,
@@ -21,55 +32,123 @@ from minispec.exactness import (
     largest_difference,
     output_distribution,
 )
+from minispec.judges import EXACT
+from minispec.judges.lossy import lenient
+from minispec.trees.drafters import BestTrees, FixedTrees
+from minispec.trees.factorised import FactorisedTrees
+from minispec.trees.ngram import NgramTrees
+from minispec.trees.shape import from_widths
+from minispec.trees.speculative import generate_with_trees
+from minispec.trees.tree import TreeDrafter
 
 V, GAMMA, N_NEW, EOS = 3, 2, 4, 2
+PROMPT = torch.tensor([0, 1, 0])
 DESCRIPTION = f"""\
 Is the speculative text distributed exactly as the target's own? There are finitely many
 random outcomes, each with a known probability. So the real decoder is run once down
 every branch, and the probabilities of the branches that lead to the same text are added
 up: this is the whole distribution of its output, and nothing is estimated.
 
-Here two tiny models in float64 write up to {N_NEW} tokens from a vocabulary of {V}, one
-of them an EOS, with drafts of {GAMMA}. For each drafter and way to decode, the table
-shows how many texts can come out, how many branches lead to them, and by how much the
-probability of any text differs from what the target alone gives it. Rounding leaves
-less than {ROUNDING:.0e}. The last line is a decoder that is wrong on purpose: this is
-what a difference looks like.
+Here tiny models in float64 write up to {N_NEW} tokens from a vocabulary of {V}, one of
+them an EOS, with drafts of {GAMMA}. For each drafter, with each exact judge, in chains
+and trees, coupled and in a batch, the table shows how many texts can come out, how many
+branches lead to them, and by how much the probability of any text differs from what the
+target alone gives it. Rounding leaves less than {ROUNDING:.0e}. The last line is a
+decoder that is wrong on purpose: this is what a difference looks like.
 """
+WARM = Sampling(1.5, eos_ids=(EOS,))
 
 
-@dataclass(frozen=True)
-class Case:
-    """One way to decode. The drafter and the decoding are named for the table."""
+class Case(NamedTuple):
+    """One line of the table: what it is called, and how it writes a text."""
 
-    named: tuple[str, str]
-    drafter: Drafter
-    sampling: Sampling
-    judge: Judge = reject
-
-
-def cases(draft: GPT) -> list[Case]:
-    """All that is compared. Another method is another line; the last one is wrong."""
-    sampled, greedy = Sampling(1.5, eos_ids=(EOS,)), Sampling(0, eos_ids=(EOS,))
-    top_k, ngram = Sampling(1.5, 2, eos_ids=(EOS,)), NgramDrafter(V, longest=2)
-    return [
-        Case(("model", "sampled"), ModelDrafter(draft, sampled), sampled),
-        Case(("model", "top-k 2"), ModelDrafter(draft, top_k), top_k),
-        Case(("model", "greedy"), ModelDrafter(draft, greedy), greedy),
-        Case(("ngram", "sampled"), ngram, sampled),
-        Case(("ngram", "greedy"), ngram, greedy),
-        Case(("model", "lenient"), ModelDrafter(draft, sampled), sampled, lenient),
-    ]
+    drafter: str
+    how: str
+    write: Callable[[Randomness], tuple[int, ...]]
+    sampling: Sampling = WARM
 
 
-def lenient(
-    tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, randomness: Randomness
-) -> Verdict:  # [K], [K, V], [K + 1, V]
-    """Accepts with min(1, 2 * target / draft): too readily, so faster, and wrong.
+def cases(target: GPT, draft: GPT) -> Iterator[Case]:
+    """Everything that is exact. Another method is another line."""
+    for name, drafter in chains(target, draft, WARM).items():
+        for judge_name, judge in EXACT.items():
+            yield Case(name, judge_name, chain(target, drafter, WARM, judge))
+    for name, trees in all_trees(target, draft).items():
+        yield Case(name, "tree", tree(target, trees))
+    greedy, coupled = Sampling(0, eos_ids=(EOS,)), Sampling(noise_seed=1)
+    for how, sampling in (("greedy", greedy), ("coupled", coupled)):
+        for name in ("model", "ngram"):
+            drafter = chains(target, draft, sampling)[name]
+            yield Case(name, how, chain(target, drafter, sampling), sampling)
+    yield Case("model", "batch", batch(target, draft))
 
-    Leviathan et al. 2023, appendix A.5, call it lenience.
-    """
-    return reject(tokens, draft_probs / 2, target_probs, randomness)
+
+def chains(target: GPT, draft: GPT, sampling: Sampling) -> dict[str, Drafter]:
+    """Every drafter of chains; heads have random weights."""
+    config = target.config
+    heads: dict[str, Head] = {
+        "eagle": Eagle(config, 4, 2),
+        "eagle3": Eagle3(config, 4, 2),
+        "mtp": MTP(config, 2, 2, 3),
+        "medusa": Medusa(config, 2),
+        "early-exit": EarlyExit(config, 1, 3),
+        "block-diffusion": BlockDiffusion(config, 4, 2, 1, 2),
+    }
+    return {
+        "model": ModelDrafter(draft, sampling),
+        "ngram": NgramDrafter(V, longest=2),
+        "suffix": SuffixDrafter(V, least=0.0),
+    } | {name: random(head).drafter(target, sampling) for name, head in heads.items()}
+
+
+def random(head: Head) -> Head:
+    """Weights large enough for the head to have opinions."""
+    noise = torch.Generator().manual_seed(0)
+    for parameter in head.double().requires_grad_(False).parameters():
+        parameter.normal_(0.2, 0.8, generator=noise)
+    return head
+
+
+def all_trees(target: GPT, draft: GPT) -> dict[str, TreeDrafter]:
+    """Every drafter of trees."""
+    medusa = random(Medusa(target.config, 2)).drafter(target, WARM)
+    return {
+        "model": FixedTrees(draft, from_widths([2, 1]), WARM),
+        "model, best": BestTrees(draft, 3, WARM, depth=2),
+        "ngram": NgramTrees(V, 3, depth=2),
+        "suffix": SuffixTrees(V, 3),
+        "medusa": FactorisedTrees(medusa, from_widths([2, 2])),  # type: ignore
+    }
+
+
+def chain(
+    target: GPT, drafter: Drafter, sampling: Sampling, judge: Judge = reject
+) -> Callable[[Randomness], tuple[int, ...]]:
+    """Writes with drafts one after another."""
+    request = Request(PROMPT, N_NEW, sampling, GAMMA, judge)
+    stand_in = getattr(drafter, "target", target)
+    return lambda chance: generate(stand_in, drafter, request, chance).tokens
+
+
+def tree(
+    target: GPT, drafter: TreeDrafter
+) -> Callable[[Randomness], tuple[int, ...]]:
+    """Writes with trees of drafts."""
+    request = Request(PROMPT, N_NEW, WARM)
+    return lambda chance: generate_with_trees(target, drafter, request, chance).tokens
+
+
+def batch(target: GPT, draft: GPT) -> Callable[[Randomness], tuple[int, ...]]:
+    """Writes beside another text, which a seed decides."""
+    other = Request(torch.tensor([1]), 5, WARM, GAMMA)
+    requests = [other, Request(PROMPT, N_NEW, WARM, GAMMA)]
+
+    def write(chance: Randomness) -> tuple[int, ...]:
+        drafter, chances = BatchModelDrafter(draft), [Seeded(0), chance]
+        done = {d.index: d for d in generate_batch(target, drafter, requests, chances)}
+        return done[1].generation.tokens
+
+    return write
 
 
 def add_parser(commands: "argparse._SubParsersAction") -> None:
@@ -93,10 +172,12 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
 
 def run_prove(args: argparse.Namespace) -> int:
     """Exit status 0 if all distributions agree and the wrong one is found, else 1."""
-    target, draft = tiny_gpt(args.seed), tiny_gpt(args.seed + 1)
-    print("drafter  decoding  sequences  branches  largest difference to the target")
-    *exact, lossy = cases(draft)
-    worst = max(largest_difference(*compare(target, case)) for case in exact)
+    if args.seed >= 2**63:
+        raise ValueError(f"--seed must be below 2**63, got {args.seed}")
+    use_one_thread()
+    target, draft = tiny_gpt(args.seed, 2), tiny_gpt(args.seed + 1)
+    print("drafter         how     sequences  branches  difference to the target")
+    worst = max(largest_difference(*compare(target, c)) for c in cases(target, draft))
     agree = worst <= ROUNDING
     verdict = "The distributions are the same" if agree else "THE DISTRIBUTIONS DIFFER"
     print(
@@ -104,7 +185,9 @@ def run_prove(args: argparse.Namespace) -> int:
         "Wrong on purpose: drafts accepted with min(1, 2 * target / draft), which is "
         "faster."
     )
-    wrong = compare(target, lossy)
+    drafter = ModelDrafter(draft, WARM)
+    write = chain(target, drafter, WARM, lenient(0.5))
+    wrong = compare(target, Case("model", "lenient", write))
     found = largest_difference(*wrong) > 1e-3
     caught = "Found" if found else "NOT FOUND"
     print(
@@ -116,25 +199,28 @@ def run_prove(args: argparse.Namespace) -> int:
 
 def compare(target: GPT, case: Case) -> tuple[Distribution, Distribution]:
     """One line of the table: what the decoder writes, and what the target alone."""
-    request = Request(torch.tensor([0, 1, 0]), N_NEW, case.sampling, GAMMA, case.judge)
-    found = enumerate_outputs(
-        lambda chance: generate(target, case.drafter, request, chance).tokens
-    )
-    expected = output_distribution(
-        lambda chance: generate_alone(target, request, chance).tokens
-    )
-    drafter, decoding = case.named
+    found, expected = enumerate_outputs(case.write), alone(target, case.sampling)
     print(
-        f"{drafter:<9}{decoding:<10}{len(found.distribution):>9}{found.n_branches:>10}"
+        f"{case.drafter:<16}{case.how:<8}{len(found.distribution):>9}"
+        f"{found.n_branches:>10}"
         f"{largest_difference(found.distribution, expected):>11.1e}",
         flush=True,
     )
     return found.distribution, expected
 
 
-def tiny_gpt(seed: int) -> GPT:
+@cache
+def alone(target: GPT, sampling: Sampling) -> Distribution:
+    """What the target alone writes."""
+    request = Request(PROMPT, N_NEW, sampling)
+    return output_distribution(
+        lambda chance: generate_alone(target, request, chance).tokens
+    )
+
+
+def tiny_gpt(seed: int, n_layer: int = 1) -> GPT:
     """Random weights, large enough for the models to have opinions."""
-    config = GPTConfig(1, n_head=2, n_embd=8, vocab_size=V, n_positions=16)
+    config = GPTConfig(n_layer, n_head=2, n_embd=8, vocab_size=V, n_positions=16)
     model = GPT(config).to(torch.float64)
     model.initialize(torch.Generator().manual_seed(seed), std=0.5)
     return model.eval().requires_grad_(False)

@@ -8,25 +8,32 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby, islice
-from typing import Literal, TextIO
+from typing import Literal, TextIO, cast
 
+from minispec.commands.methods import is_tree
 from minispec.commands.options import Job
 from minispec.commands.stop_text import Piece, StopText
 from minispec.core.autoregressive import autoregressive_rounds
+from minispec.core.draft import Drafter
 from minispec.core.randomness import Seeded
 from minispec.core.rounds import Generation, Round
 from minispec.core.speculative import speculative_rounds
 from minispec.core.stopping import FinishReason
 from minispec.files.tokenizer import StreamDecoder
 from minispec.show.terminal import Paint, labels, round_table
+from minispec.trees.rounds import TreeRound
+from minispec.trees.speculative import tree_rounds
 
 
 def rounds_of(job: Job, speculative: bool) -> Iterator[Round]:
     """The decode itself, by the target alone or with the drafter."""
-    randomness = Seeded(job.seed)
-    if not speculative or job.drafter is None:
+    randomness, drafter = Seeded(job.seed), job.drafter
+    if not speculative or drafter is None:
         return autoregressive_rounds(job.pair.target, job.request, randomness)
-    return speculative_rounds(job.pair.target, job.drafter, job.request, randomness)
+    if is_tree(drafter):
+        return tree_rounds(job.target, drafter, job.request, randomness)
+    chains = cast(Drafter, drafter)
+    return speculative_rounds(job.target, chains, job.request, randomness)
 
 
 def warm_up(job: Job) -> None:
@@ -100,7 +107,10 @@ class Decode:
             pieces += self._stop.push(text, label)
             if self._stop.found:
                 kept, n_accepted = one.committed[:i], min(one.n_accepted, i)
-                one = Round(one.tokens, n_accepted, kept, None, one.rows)
+                if isinstance(one, TreeRound):
+                    one = replace(one, path=one.path[:n_accepted])
+                one = replace(one, n_accepted=n_accepted, committed=kept)
+                one = replace(one, finish_reason=None)
                 break
         self.text += "".join(text for text, _ in pieces)
         return one, pieces

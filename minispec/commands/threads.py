@@ -24,9 +24,16 @@ N_PASSES = 10  # of each kind, by turns
 def settle_threads(model: GPT) -> None:
     """Set torch's number of threads to 1 if that makes passes of the model faster."""
     many = torch.get_num_threads()
+    if model.wte.weight.device.type != "cpu":
+        return
     if many == 1 or "OMP_NUM_THREADS" in os.environ or model.n_parameters > SMALL:
         return
     torch.set_num_threads(faster_of(many, 1, model))
+
+
+def use_one_thread() -> None:
+    """For models so tiny that a second thread would only be waited for."""
+    torch.set_num_threads(1)
 
 
 def n_threads() -> str:

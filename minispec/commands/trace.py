@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from minispec.commands.options import Job, add_decoding_parser, job_from
 from minispec.commands.streaming import Decode, rounds_of, warm_up
 from minispec.core.rounds import Round
+from minispec.files.errors import shown
 from minispec.files.whole import check_writable, replacing
+from minispec.judges import LOSSY
 from minispec.model.gpt2 import GPT
 from minispec.show.page import PageData, render
 from minispec.show.recording import Recorded, record
@@ -19,8 +22,9 @@ from minispec.show.speed import speed_of
 SAYS = "write a page on which a decode can be stepped through"
 DESCRIPTION = """\
 Write a decode as one HTML page on which it can be stepped through: what was drafted,
-with which probabilities, the draw that decided each token, the residual, both caches
-before and after rollback, and the speed-up as predicted and as measured.
+the target's and the draft's distribution at each position as bars that show what they
+share and what is resampled, the draw that decided each token, both caches before and
+after rollback, and the speed-up as predicted and as measured.
 
 The page is a single file. It loads nothing, so it can be opened from disk, printed, and
 passed on. The text in it is the one that `generate` writes with the same options.
@@ -59,7 +63,7 @@ def run_trace(args: argparse.Namespace) -> int:
     with replacing(args.out) as part:
         part.write_text(page, encoding="utf-8", newline="\n")
     n = len(recorded)
-    print(f"{args.out}: {n} round{'s' * (n != 1)}; open it in a browser")
+    print(f"{shown(args.out, 1000)}: {n} round{'s' * (n != 1)}; open it in a browser")
     return 0
 
 
@@ -78,17 +82,17 @@ def page_of(job: Job, recorded: list[Recorded], alone: list[float]) -> str:
     `alone`: the seconds of each step of the target alone.
     """
     assert job.drafter is not None
-    tokenizer, eos_ids = job.pair.tokenizer, job.request.sampling.eos_ids
-    data = PageData(job.text, len(job.request.prompt), tokenizer, eos_ids)
-    decode, drafter = Decode(job), job.drafter
+    data = PageData(job.text, job.request, job.pair.tokenizer)
+    decode, drafter, latest = Decode(job), job.drafter, list[Recorded]()
 
     def rounds() -> Iterator[Round]:
-        for one, facts in record(job.pair.target, drafter, job.request, job.seed):
-            recorded.append(facts)
+        for one, facts in record(job.target, drafter, job.request, job.seed):
+            latest.append(facts)
+            recorded.append(replace(facts, row=None))
             yield one
 
     for one, _ in decode.watch(rounds()):
-        data.add(one, recorded[-1], decode.generation)
+        data.add(one, latest.pop(), decode.generation)
     decode.flush()
     speed = speed_of(decode.generation, recorded, alone)
     ended = decode.text, decode.finish_reason
@@ -97,11 +101,14 @@ def page_of(job: Job, recorded: list[Recorded], alone: list[float]) -> str:
 
 def settings_of(job: Job) -> dict[str, str]:
     """What was asked for, by name. No folders: the page may be passed on."""
-    draft, sampling, n = job.pair.draft, job.request.sampling, len(job.request.prompt)
+    method, sampling, n = job.method, job.request.sampling, len(job.request.prompt)
+    model = getattr(job.drafter, "model", None)
     return {
         "target": size_of(job.pair.target),
-        "drafter": size_of(draft) if draft else "n-gram lookup in the text so far",
-        "gamma": str(job.gamma),
+        "drafter": method.drafter + (f": {size_of(model)}" if model else ""),
+        "tokens drafted": method.length,
+        "judge": method.judge + (" (lossy)" if method.judge in LOSSY else " (exact)"),
+        "draws": "coupled" if method.coupled else "independent",
         "temperature": f"{sampling.temperature:g}",
         "top-k": str(sampling.top_k or "all"),
         "top-p": f"{sampling.top_p:g}",

@@ -25,7 +25,7 @@ function textSpans() {
   return decode.rounds.flatMap((round, r) => round.text.map(({ text, label }, i) => {
     const span = make("span", { class: `mark ${label}` }, text);
     const accepted = label === "accepted";
-    return { span, r, step: accepted ? i + 1 : lastStep(round) };
+    return { span, r, step: accepted ? round.drafted[round.path[i]].step : lastStep(round) };
   }));
 }
 const spans = textSpans();
@@ -37,6 +37,7 @@ function show(index) {
   for (const part of sections[r].querySelectorAll("[data-step]")) {
     part.classList.toggle("pending", Number(part.dataset.step) > step);
   }
+  pointAt(sections[r], step);
   for (const mark of spans) {
     const future = mark.r > r || (mark.r === r && mark.step > step);
     mark.span.classList.toggle("future", future);
@@ -49,11 +50,39 @@ function show(index) {
   scrollText(r);
 }
 
+// The picture of this step, and its draft in the tree. Before the first try, the first.
+function pointAt(section, step) {
+  for (const picture of section.querySelectorAll("[data-picture]")) {
+    picture.classList.toggle("away", Number(picture.dataset.picture) !== Math.max(1, step));
+  }
+  const { tries } = decode.rounds[steps[at].r];
+  const node = step && step <= tries.length ? tries[step - 1].node : null;
+  for (const item of section.querySelectorAll("[data-node]")) {
+    item.classList.toggle("at", Number(item.dataset.node) === node);
+  }
+  const tree = section.querySelector(".wide");
+  const box = section.querySelector(".at > .node") ?? section.querySelector(".extra > .node");
+  const place = step && box.getBoundingClientRect(), frame = tree.getBoundingClientRect();
+  if (!step) tree.scrollLeft = 0;
+  else if (place.right > frame.right || place.left < frame.left) {
+    tree.scrollLeft += place.left - frame.left - 30;
+  }
+}
+
 function setEnds() {
   const first = at === 0, last = at === steps.length - 1;
   for (const [id, off] of Object.entries({
     "round-back": first, "step-back": first, "step-on": last, "round-on": last,
   })) byId(id).setAttribute("aria-disabled", off);  // disabled would lose the focus
+}
+
+// A click on a draft goes to the step that judges it.
+function onClick(event) {
+  const item = event.target.closest("[data-node]");
+  if (!item) return;
+  const { r } = steps[at];
+  const tried = decode.rounds[r].tries.findIndex((one) => one.node === Number(item.dataset.node));
+  if (tried >= 0) show(steps.findIndex((one) => one.r === r) + tried + 1);
 }
 
 // Only the panel scrolls, never the page under the reader.
@@ -94,7 +123,7 @@ function speedRow([name, [title, format]]) {
 
 function positionRow(share, i) {
   return make("tr", {}, rowHead(`draft ${i + 1}`), cell(number(share)),
-    scale("prob", share));
+    make("td", {}, scale("prob", share)));
 }
 
 function fill() {
@@ -118,6 +147,7 @@ if (steps.length) {
   byId("round-back").onclick = roundBack;
   byId("jump").oninput = (event) => show(endOf(event.target.valueAsNumber - 1));
   document.addEventListener("keydown", onKey);
+  byId("rounds").addEventListener("click", onClick);
   show(0);
 } else {
   byId("says").textContent = "Nothing was decoded: no token was asked for.";

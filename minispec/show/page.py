@@ -2,8 +2,9 @@
 
     rounds --PageData--> numbers and texts --render--> one file
 
-`page.html` is the frame and `.css` the looks; `.parts.js` makes the parts of a round,
-`.says.js` the sentences, and `.js` steps. All of it and the data go into one file,
+`page.html` is the frame and `.css` the looks; `.parts.js` makes elements, `.bars.js`
+pictures of two distributions, `.round.js` the tree and the rest of a round, `.says.js`
+the sentences, and `.js` steps. All of it and the data go into one file,
 which loads nothing: it can be mailed, printed, and opened from disk. The page only
 shows numbers that are computed here, by the same code as anywhere else.
 
@@ -17,46 +18,52 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from minispec.core.rounds import Generation, Round
+from minispec.core.sampling import Sampling
+from minispec.core.text import Request
 from minispec.files.tokenizer import StreamDecoder, Tokenizer
-from minispec.show.recording import Recorded, last_row, ratios
+from minispec.show.odds import Try, fates_of, judging_of, kind_of, tries_of, turned_down
+from minispec.show.picture import draw_picture, try_picture
+from minispec.show.recording import Recorded
 from minispec.show.speed import Speed
-from minispec.show.terminal import fates, labels, quoted
+from minispec.show.terminal import labels, parents_of, quoted
+from minispec.trees.rounds import TreeRound
 
-N_TOP = 5  # tokens shown of the row that was drawn from
-LARGEST = 1e6  # a ratio beyond says no more, and JSON has no infinity
+LARGEST = 1e6  # a chance beyond says no more, and JSON has no infinity
+PARTS = (".parts.js", ".bars.js", ".round.js", ".says.js", ".js")
 
 
 class PageData:
     """All that the page shows, gathered round by round."""
 
-    def __init__(
-        self, prompt: str, n_prompt: int, tokenizer: Tokenizer, eos_ids: Collection[int]
-    ) -> None:
-        """`n_prompt` is the prompt's length in tokens."""
-        self._prompt, self._length = prompt, n_prompt
-        self._tokenizer, self._hidden = tokenizer, eos_ids
+    def __init__(self, prompt: str, request: Request, tokenizer: Tokenizer) -> None:
+        """`prompt` is the text of the request's."""
+        self._prompt, self._length = prompt, len(request.prompt)
+        self._request, self._tokenizer = request, tokenizer
         self._decoder = StreamDecoder(tokenizer)
         self._rounds: list[dict[str, Any]] = []
 
     def add(self, one: Round, recorded: Recorded, so_far: Generation) -> None:
         """A round with its rows; `so_far` ends with it."""
         self._length += len(one.committed)
+        judge, tokenizer = self._request.judge, self._tokenizer
+        tries = tries_of(one, recorded, judge)
+        path = one.path if isinstance(one, TreeRound) else range(one.n_accepted)
         before, reached, after = recorded.before, recorded.reached, recorded.after
         caches = dict(zip(("target", "draft"), zip(before, reached, after)))
         self._rounds.append(
             {
-                "drafted": drafted_data(one, recorded, self._tokenizer),
+                "judging": judging_of(one, recorded, judge),
+                "drafted": drafted_data(one, tries, tokenizer),
+                "path": list(path),
+                "tries": [try_data(one, a_try, tokenizer) for a_try in tries],
                 "text": [self._piece(*labelled) for labelled in labels(one)],
-                "draw": draw_data(one, recorded, self._tokenizer),
+                "draw": draw_data(one, recorded, tries, tokenizer),
                 "committed": self._length,
                 "caches": {k: v if None not in v else None for k, v in caches.items()},
                 "totals": totals_data(so_far),
@@ -83,6 +90,7 @@ class PageData:
             room -= len(piece["text"])
         return {
             "prompt": self._prompt,
+            "certain": certain(self._request.sampling),
             "rounds": self._rounds,
             "finish_reason": finish_reason,
             "totals": totals_data(generation),
@@ -93,8 +101,16 @@ class PageData:
 
     def _piece(self, token: int, label: str) -> dict[str, str]:
         """The text that a committed token added, and what it is. An EOS adds none."""
-        text = "" if token in self._hidden else self._decoder.push([token])
+        is_eos = token in self._request.sampling.eos_ids
+        text = "" if is_eos else self._decoder.push([token])
         return {"text": text, "label": label}
+
+
+def certain(sampling: Sampling) -> str | None:
+    """Why each of the target's rows has all its mass on one token, if it has."""
+    if sampling.temperature == 0:
+        return "greedy"
+    return None if sampling.noise_seed is None else "coupled"
 
 
 def totals_data(generation: Generation) -> dict[str, float | None]:
@@ -111,54 +127,57 @@ def totals_data(generation: Generation) -> dict[str, float | None]:
 
 
 def drafted_data(
-    one: Round, recorded: Recorded, tokenizer: Tokenizer
+    one: Round, tries: Sequence[Try], tokenizer: Tokenizer
 ) -> list[dict[str, Any]]:
-    """Each draft: what it is, its odds, the draw if one was made, its fate."""
-    odds, found = ratios(one), fates(one)
-
-    def draft(i: int, token: int) -> dict[str, Any]:
-        assert one.rows is not None
-        return {
+    """Each draft: what it is, what it continues, its fate, the step that tells it."""
+    steps = {a_try.node: step for step, a_try in enumerate(tries, start=1)}
+    found = fates_of(one, tries)
+    return [
+        {
             "token": quoted(tokenizer, token),
-            "draft_prob": one.rows.draft_probs[i, token].item(),
-            "target_prob": one.rows.target_probs[i, token].item(),
-            "ratio": min(odds[i], LARGEST),
-            "draw": recorded.draws[i] if i < len(recorded.draws) else None,
+            "parent": parent,
             "fate": found[i],
+            "step": steps.get(i, len(tries)),
         }
+        for i, (token, parent) in enumerate(zip(one.tokens, parents_of(one)))
+    ]
 
-    return [draft(i, token) for i, token in enumerate(one.tokens)]
 
-
-def draw_data(one: Round, recorded: Recorded, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The row that the token after the drafts was drawn from, and what came out."""
-    n_passed = sum(u < ratio for u, ratio in zip(recorded.draws, ratios(one)))
-    row, drawn = last_row(one, n_passed), recorded.drawn
-    top = most_probable(row, N_TOP)
-    if drawn not in dict(top):
-        top.append((drawn, row[drawn].item()))
-    full = "bonus" if one.tokens else "plain"
+def try_data(one: Round, a_try: Try, tokenizer: Tokenizer) -> dict[str, Any]:
+    """One try: the trial as it was, and the two rows as a picture."""
+    trial = a_try.trial
     return {
-        "kind": full if n_passed == len(one.tokens) else "residual",
-        "token": quoted(tokenizer, drawn),
-        "kept": one.extra is not None,  # else the text had ended before it
-        "top": [
-            {"token": quoted(tokenizer, t), "prob": p, "drawn": t == drawn}
-            for t, p in top
-        ],
+        "node": a_try.node,
+        "chance": trial and min(trial.chance, LARGEST),
+        "draw": trial and trial.draw,
+        "passed": a_try.passed,
+        "siblings": a_try.n_siblings,
+        "picture": try_picture(a_try, one.tokens[a_try.node], tokenizer),
     }
 
 
-def most_probable(row: Tensor, n: int) -> list[tuple[int, float]]:  # [V]
-    """The n tokens of highest probability, with it; those of none are left out."""
-    probs, tokens = torch.topk(row, min(n, len(row)))
-    return [(t, p) for t, p in zip(tokens.tolist(), probs.tolist()) if p > 0]
+def draw_data(
+    one: Round, recorded: Recorded, tries: Sequence[Try], tokenizer: Tokenizer
+) -> dict[str, Any]:
+    """The token after the drafts, and a picture of what it was drawn from."""
+    row, drawn = recorded.row, recorded.drawn
+    assert row is not None
+    end = turned_down(one, tries, recorded.n_kept)
+    kind = kind_of(one, end, row)
+    compared = end if kind == "residual" else None
+    return {
+        "kind": kind,
+        "after": end and end.node,  # the draft in whose place it comes
+        "token": quoted(tokenizer, drawn),
+        "kept": one.extra is not None,  # else the text had ended before it
+        "picture": draw_picture(compared, row, drawn, tokenizer),
+    }
 
 
 def render(data: Mapping[str, Any]) -> str:
     """The page as one HTML text."""
     style = part(".css")
-    script = "\n".join(['"use strict";', *map(part, (".parts.js", ".says.js", ".js"))])
+    script = "\n".join(['"use strict";', *map(part, PARTS)])
     # In JSON a "<" stands only inside a string, where it may be written as an escape:
     # then no text can end the script element that holds it.
     embedded = json.dumps(data, allow_nan=False).replace("<", "\\u003c")

@@ -6,39 +6,64 @@ const ENDINGS = {
   length: "all tokens asked for are written",
   context: "the model's context is full",
 };
+const REPLACED = {
+  residual: "is drawn from the residual in its place",
+  target: "is drawn from the target's row in its place",
+  other: "is drawn by the judge in its place",
+};
 
-function list(tokens) {
-  return tokens.map((token) => token.token).join(", ");
+// The draft that a try is about; a block of drafts by its last.
+function nameOf(round, one) {
+  const { token } = round.drafted[one.node];
+  if (round.judging === "tree") return `Draft ${token}`;
+  return `Draft ${one.node + 1}, ${token}`;
 }
 
 function says(round, step) {
-  const K = round.drafted.length;
-  if (step === 0) {
-    if (!K) return "Nothing is drafted: the target writes one token alone.";
-    const passes = "one pass of the target verifies ";
-    return K === 1 ? `One token is drafted: ${list(round.drafted)}; ${passes}it.`
-      : `${K} tokens are drafted: ${list(round.drafted)}; ${passes}them all.`;
-  }
-  if (step <= judged(round)) return saysFate(round.drafted[step - 1], step);
+  if (step === 0) return saysDrafts(round);
+  if (step < lastStep(round)) return saysTry(round, round.tries[step - 1]);
   return `${saysDraw(round)} ${saysCaches(round)}${saysEnd(round)}`;
 }
 
-function saysFate(token, position) {
-  const [draw, ratio] = drawAndRatio(token);
-  const name = `Draft ${position}, ${token.token}`;
-  if (token.fate === "not judged") return `${name}: after the end of the text, so not judged.`;
-  return token.fate === "accepted"
-    ? `${name}: the draw ${draw} is below the ratio ${ratio}, so it is accepted.`
-    : `${name}: the draw ${draw} is not below the ratio ${ratio}, so it is rejected, ` +
-      "and no draft after it is judged.";
+function saysDrafts({ drafted, judging }) {
+  const K = drafted.length, passes = "one pass of the target verifies ";
+  if (!K) return "Nothing is drafted: the target writes one token alone.";
+  if (K === 1) return `One token is drafted: ${drafted[0].token}; ${passes}it.`;
+  const tokens = drafted.map((one) => one.token).join(", ");
+  return judging === "tree" ? `A tree of ${K} tokens is drafted; ${passes}them all.`
+    : `${K} tokens are drafted: ${tokens}; ${passes}them all.`;
+}
+
+function saysTry(round, one) {
+  const name = nameOf(round, one);
+  const { node, passed, chance } = one;
+  if (round.drafted[node].fate === "not judged") {
+    return `${name}: after the end of the text, so not judged.`;
+  }
+  if (chance === null) {
+    return `${name}: the judge's rule ${passed ? "accepts" : "rejects"} it, without a draw.`;
+  }
+  const [draw, shown] = drawAndChance(one);
+  const so = `the draw ${draw} is ${passed ? "" : "not "}below the chance ${shown}, so`;
+  if (round.judging === "together" && node > 0) return saysBlock(node + 1, so, passed);
+  if (passed) return `${name}: ${so} it is accepted.`;
+  const rest = round.judging === "one by one" ? ", and no draft after it is judged" : "";
+  return `${name}: ${so} it is rejected${rest}.`;
+}
+
+function saysBlock(n, so, passed) {
+  return passed ? `Drafts 1 to ${n} together: ${so} all of them are accepted.`
+    : `Drafts 1 to ${n} together: ${so} draft ${n} is rejected; fewer may stay.`;
 }
 
 function saysDraw(round) {
   const { kind, token, kept } = round.draw;
   if (!kept) return "What is drawn now is dropped: the text has ended.";
   if (kind === "plain") return `The target draws ${token}.`;
-  if (kind === "residual") return `${token} is drawn from the residual in its place.`;
-  return `All are accepted: ${token} is drawn from the target's last row, for free.`;
+  if (kind === "bonus") {
+    return `No draft is left to judge: ${token} is drawn from the target's last row, for free.`;
+  }
+  return `${token} ${REPLACED[kind]}.`;
 }
 
 function saysCaches(round) {

@@ -1,42 +1,61 @@
-"""A decode that is watched: every draw, how far the caches reach, and the seconds.
+"""A decode that is watched: every trial, how far the caches reach, and the seconds.
 
 Chance has one door, so watching it shows every decision. `Recorder` is the seeded
 source itself, with a note of what passes; what decodes runs unaltered, and the same
-seed makes the same text. The distributions are in the rounds (`Round.rows`).
+seed makes the same text. What each trial was about is for `odds` to say. The
+distributions are in the rounds (`Round.rows`).
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
+from minispec.core.checked import checked_judge
 from minispec.core.draft import Drafter, Proposal
 from minispec.core.randomness import Randomness, Seeded
-from minispec.core.rejection import acceptance_ratios, residual
+from minispec.core.rejection import Judge, Verdict
 from minispec.core.rounds import Round
 from minispec.core.speculative import speculative_rounds
 from minispec.core.text import Request
 from minispec.model.gpt2 import GPT
 from minispec.model.kv_cache import KVCache
+from minispec.trees.speculative import tree_rounds
+from minispec.trees.tree import Tree, TreeDrafter
 
 Lengths = tuple[int, int | None]  # positions in the target's and the draft's cache
+
+
+class Trial(NamedTuple):
+    """One call of `Randomness.accept`: passed if the draw is below the chance."""
+
+    chance: float
+    draw: float
+
+    @property
+    def passed(self) -> bool:
+        return self.draw < self.chance
 
 
 @dataclass(frozen=True)
 class Recorded:
     """What decided a round, beside its rows, and what it took."""
 
-    draws: tuple[float, ...]  # uniforms, one for each decision made
-    drawn: int  # the token after the drafts, even if the text had ended before it
+    trials: tuple[Trial, ...]  # in the order the judge asked for them
+    n_kept: int  # drafts that the judge kept, even if the text had ended before
+    drawn: int  # the token after the drafts, likewise
     before: Lengths
     reached: Lengths  # after drafting and verifying
     after: Lengths  # after rollback
     draft_seconds: float
     seconds: float  # of wall time, the whole round
+    # What `drawn` was drawn from, [V]. While streaming, as `Round.rows`.
+    row: Tensor | None = field(default=None, compare=False, repr=False)
 
 
 class Recorder(Seeded):
@@ -45,26 +64,54 @@ class Recorder(Seeded):
     def __init__(self, seed: int | None, lengths: Callable[[], Lengths]) -> None:
         super().__init__(seed)
         self._lengths = lengths
-        self.draws: list[float] = []
+        self.trials: list[Trial] = []
+        self.n_kept: int | None = None  # what a judge of chains says
 
     def sample(self, probs: Tensor) -> int:
         # The last one of a round comes after verification and before rollback.
-        self.reached = self._lengths()
+        self.reached, self.row = self._lengths(), probs
         self.drawn = super().sample(probs)
         return self.drawn
 
     def accept(self, chance: float) -> bool:
-        self.draws.append(self._generator.random())
-        return self.draws[-1] < chance
+        self.trials.append(Trial(chance, self._generator.random()))
+        return self.trials[-1].passed
+
+    def recorded(
+        self, before: Lengths, after: Lengths, draft_seconds: float, seconds: float
+    ) -> Recorded:
+        """All notes of the round; those of the next begin."""
+        trials, self.trials = tuple(self.trials), []
+        n_kept = self.n_kept
+        if n_kept is None:  # of a tree: each trial that passes keeps a node
+            n_kept = sum(trial.passed for trial in trials)
+        drawn, row, reached = self.drawn, self.row, self.reached
+        times = draft_seconds, seconds
+        return Recorded(trials, n_kept, drawn, before, reached, after, *times, row)
+
+    def watched(self, judge: Judge) -> Judge:
+        """The same judge; how many drafts it keeps is noted."""
+        checked = checked_judge(judge)
+
+        @functools.wraps(judge)
+        def noted(*rows_and_chance: Any) -> Verdict:
+            verdict = checked(*rows_and_chance)
+            self.n_kept = verdict.n_accepted
+            return verdict
+
+        return noted
 
 
-class Watched(Drafter):
-    """The drafter, with the seconds of its latest proposal, and both caches."""
+class Watched(Drafter, TreeDrafter):
+    """A drafter of chains or trees, the seconds it took last, and both caches."""
 
-    seconds = 0.0
+    seconds, n_nodes = 0.0, 0
 
-    def __init__(self, drafter: Drafter) -> None:
-        self._drafter = drafter
+    def __init__(self, drafter: Drafter | TreeDrafter) -> None:
+        self._drafter: Any = drafter
+        for stated in ("vocab_size", "n_nodes"):
+            if hasattr(drafter, stated):
+                setattr(self, stated, getattr(drafter, stated))
 
     def begin(self, cache: KVCache) -> None:
         self._target_cache = cache
@@ -76,54 +123,39 @@ class Watched(Drafter):
         self.seconds = time.perf_counter() - started
         return proposal
 
+    def propose_tree(self, prefix: Tensor, depth: int, randomness: Randomness) -> Tree:
+        started = time.perf_counter()
+        tree = self._drafter.propose_tree(prefix, depth, randomness)
+        self.seconds = time.perf_counter() - started
+        return tree
+
     def rollback(self, length: int) -> None:
         self._drafter.rollback(length)
 
     def lengths(self) -> Lengths:
-        """How much each cache holds; None for a drafter without one."""
-        cache = getattr(self._drafter, "cache", None)
-        held = cache.length if isinstance(cache, KVCache) else None
-        return self._target_cache.length, held
+        """How much each cache holds; None for a drafter without one of its own."""
+        cache, target = getattr(self._drafter, "cache", None), self._target_cache
+        if not isinstance(cache, KVCache) or cache is target:
+            return target.length, None
+        return target.length, cache.length
 
 
 def record(
-    target: GPT, drafter: Drafter, request: Request, seed: int | None
+    target: GPT, drafter: Drafter | TreeDrafter, request: Request, seed: int | None
 ) -> Iterator[tuple[Round, Recorded]]:
-    """`speculative_rounds` with `Seeded(seed)`, round for round."""
+    """The rounds with `Seeded(seed)`, of chains or of trees, as the drafter drafts."""
     watched = Watched(drafter)
     recorder = Recorder(seed, watched.lengths)
+    rounds: Iterator[Round]
+    if hasattr(drafter, "propose_tree"):
+        rounds = tree_rounds(target, watched, request, recorder)
+    else:
+        request = replace(request, judge=recorder.watched(request.judge))
+        rounds = speculative_rounds(target, watched, request, recorder)
     before: Lengths | None = None
     started = time.perf_counter()
-    for one in speculative_rounds(target, watched, request, recorder):
-        seconds, after = time.perf_counter() - started, watched.lengths()
+    for one in rounds:
+        took, after = time.perf_counter() - started, watched.lengths()
         before = before or (0, None if after[1] is None else 0)
-        draws = tuple(recorder.draws)
-        yield one, Recorded(
-            draws,
-            recorder.drawn,
-            before,
-            recorder.reached,
-            after,
-            watched.seconds,
-            seconds,
-        )
-        recorder.draws.clear()
+        yield one, recorder.recorded(before, after, watched.seconds, took)
         before, started = after, time.perf_counter()
-
-
-def ratios(one: Round) -> list[float]:
-    """target / draft at each drafted token: what the draws are compared with."""
-    if not one.tokens or one.rows is None:
-        return []
-    draft_probs, target_probs = one.rows
-    tokens = torch.tensor(one.tokens, device=target_probs.device)
-    return acceptance_ratios(tokens, draft_probs, target_probs).tolist()
-
-
-def last_row(one: Round, n_passed: int) -> Tensor:  # [V]
-    """What the token after `n_passed` accepted drafts was drawn from."""
-    assert one.rows is not None
-    draft_probs, target_probs = one.rows
-    if n_passed == len(one.tokens):
-        return target_probs[-1]
-    return residual(target_probs[n_passed], draft_probs[n_passed])

@@ -2,8 +2,8 @@
 
 The clock gives the costs of `analysis.py`, over one step of the target alone:
 
-    c   what a draft step takes
-    v   what verifying takes: one pass over K + 1 tokens, and rejection
+    c   what a draft step takes, in a tree a level
+    v   what verifying takes: one pass over all drafts and a token more, and rejection
 
 With alpha, the share of judged drafts that were accepted, they give the speed-up to
 expect. It differs from the measured one in one assumption: that every draft is as
@@ -47,7 +47,7 @@ def speed_of(
     slow = rate(len(alone), sum(alone))
     measured = fast / slow if fast and slow else None
     # Not the gamma asked for: a drafter may guess less, and does near the end.
-    drafted = [len(one.tokens) for one in generation.rounds]
+    drafted = [one.depth for one in generation.rounds]
     alpha, costs = generation.acceptance_rate, cost_ratios(drafted, recorded, alone)
     if costs is None or alpha is None:
         return Speed(measured, None, None, alpha, None, None, fast, slow)

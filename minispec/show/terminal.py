@@ -17,6 +17,8 @@ from typing import Literal
 
 from minispec.core.rounds import Round
 from minispec.files.tokenizer import Tokenizer
+from minispec.trees.rounds import TreeRound
+from minispec.trees.tree import Parents, children, depths
 
 Fate = Literal["accepted", "rejected", "not judged"]
 COLOURS = {"accepted": "32", "resampled": "31", "bonus": "36", "rejected": "9;2"}
@@ -56,12 +58,27 @@ def visible(character: str) -> str:
 def fates(one: Round) -> list[Fate]:
     """What became of each draft.
 
-    After a rejection, and after an EOS among the accepted, no draft is judged.
+    After a rejection, and after an EOS among the accepted, no draft is judged. In a
+    tree the siblings before an accepted node are rejected, and those after not judged.
     """
+    if isinstance(one, TreeRound):
+        return tree_fates(one)
     n, K = one.n_accepted, len(one.tokens)
     names: list[Fate] = ["accepted"] * n
     names += ["rejected"] * (one.judged - n)
     return names + ["not judged"] * (K - one.judged)
+
+
+def tree_fates(one: TreeRound) -> list[Fate]:
+    """What became of each node."""
+    below = children(one.parents)
+    found: list[Fate] = ["not judged"] * len(one.tokens)
+    for node, kept in zip([-1, *one.path], [*one.path, None][: one.judged]):
+        for child in below[node]:
+            found[child] = "accepted" if child == kept else "rejected"
+            if child == kept:
+                break
+    return found
 
 
 def labels(one: Round) -> Iterator[tuple[int, str]]:
@@ -78,21 +95,43 @@ def legend(paint: Paint) -> str:
 def round_table(one: Round, number: int, tokenizer: Tokenizer, paint: Paint) -> str:
     """One round in numbers: a line for each draft, and one for the extra token.
 
-    The round must still have its rows.
+    In a tree each node comes after its parent, further to the right. The round must
+    still have its rows.
     """
     lines = [f"round {number}: drafted {len(one.tokens)}"]
-    for i, (token, fate) in enumerate(zip(one.tokens, fates(one))):
+    found, parents = fates(one), parents_of(one)
+    levels = depths(parents) if isinstance(one, TreeRound) else [1] * len(parents)
+    for i in in_order(parents):
         assert one.rows is not None
-        draft, target = (rows[i, token].item() for rows in one.rows)
+        token, fate, before = one.tokens[i], found[i], parents[i] + 1
+        draft = one.rows.draft_probs[i, token].item()
+        target = one.rows.target_probs[before, token].item()
         colour = "accepted" if fate == "accepted" else "rejected"
         lines.append(
-            f"  {column(tokenizer, token, paint, colour)}"
+            f"{'  ' * levels[i]}{column(tokenizer, token, paint, colour)}"
             f" draft {shown(draft)}  target {shown(target)}  {fate}"
         )
     if one.extra is not None:
         token = one.committed[-1]
         lines.append(f"  {column(tokenizer, token, paint, one.extra)} {one.extra}")
     return "\n".join(lines)
+
+
+def parents_of(one: Round) -> Parents:
+    """The draft before each, -1 for the prefix: a chain is a tree too."""
+    if isinstance(one, TreeRound):
+        return one.parents
+    return tuple(range(-1, len(one.tokens) - 1))
+
+
+def in_order(parents: Parents) -> Iterator[int]:
+    """The nodes as one reads a tree: each is followed by all that hangs below it."""
+    below, waiting = children(parents), [-1]
+    while waiting:
+        node = waiting.pop()
+        waiting += reversed(below[node])
+        if node >= 0:
+            yield node
 
 
 def shown(prob: float) -> str:

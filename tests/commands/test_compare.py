@@ -15,9 +15,9 @@ Cli = Callable[..., tuple[str, str]]
 KEYS = {
     float: "autoregressive_tokens_per_s speculative_tokens_per_s speedup "
     "acceptance_rate accepted_per_drafted tokens_per_target_forward temperature",
-    int: "gamma seed repeats threads drafted judged accepted emitted target_forwards",
+    int: "seed repeats threads drafted judged accepted emitted target_forwards",
     str: "autoregressive_text speculative_text autoregressive_finish_reason "
-    "finish_reason",
+    "finish_reason drafter judge gamma",
     list: "acceptance_by_position",
 }
 
@@ -30,7 +30,7 @@ def test_json_is_the_only_output_and_its_figures_agree(
     assert out.count("\n") == 1 and err == ""
     expected = {name: kind for kind, names in KEYS.items() for name in names.split()}
     assert {key: type(value) for key, value in told.items()} == expected
-    assert (told["emitted"], told["repeats"], told["gamma"]) == (30, 2, 4)
+    assert (told["emitted"], told["repeats"], told["gamma"]) == (30, 2, "4")
     speeds = told["speculative_tokens_per_s"], told["autoregressive_tokens_per_s"]
     assert told["speedup"] == pytest.approx(speeds[0] / speeds[1])
     assert told["tokens_per_target_forward"] == 30 / told["target_forwards"]

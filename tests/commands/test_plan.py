@@ -36,6 +36,20 @@ def test_alpha_is_recovered_from_accepted_per_drafted(alpha: float, gamma: int) 
     assert found == pytest.approx(alpha, abs=1e-9)
 
 
+def test_nothing_accepted_is_an_alpha_of_zero(cli: Cli) -> None:
+    assert alpha_from_accepted_per_drafted(0, 4) == 0
+    out, _ = cli("plan", "--accepted-per-drafted", "0", "--gamma", "4")
+    assert out.startswith("alpha 0, ") and "alpha 0 is too low" in out
+
+
+@pytest.mark.parametrize("value", ["1e30", "1e-30"])
+def test_extreme_numbers_take_few_digits(cli: Cli, value: str) -> None:
+    for option in ("--verify-cost", "--parameters", "--bytes", "--bandwidth"):
+        out, _ = cli("plan", option, value)
+        assert "inf" not in out and "nan" not in out
+        assert max(map(len, re.findall(r"[\d.]+", out))) < 12
+
+
 def test_an_engines_figure_takes_the_place_of_alpha(cli: Cli) -> None:
     """Measured at gamma 4 and 8 on the shipped pair: alpha was .764 and .778."""
     for share, gamma, alpha in (("0.54", "4", "0.768"), ("0.385", "8", "0.782")):

@@ -97,24 +97,39 @@ def test_the_page_holds_the_decode_of_generate(
         assert told["committed"] == n and len(told["text"]) == len(one.committed)
         assert [draft["fate"] for draft in told["drafted"]] == fates(one)
         assert told["draw"]["kept"] == (one.extra is not None)
-        assert_draw(told)
+        assert_tries(told)
     if data["rounds"]:
         assert data["rounds"][-1]["totals"] == data["totals"]
         assert data["rounds"][-1]["finish_reason"] == decode.finish_reason
 
 
-def assert_draw(told: dict[str, Any]) -> None:
-    """From the row that follows from the draws; most probable first, the drawn once."""
-    draw, judged = told["draw"], [d for d in told["drafted"] if d["draw"] is not None]
-    for draft in told["drafted"]:
-        ratio = draft["target_prob"] / draft["draft_prob"]
-        assert draft["ratio"] == pytest.approx(ratio)
-    passed = [draft["draw"] < draft["ratio"] for draft in judged]
-    assert all(passed[:-1]) and (len(passed) == len(told["drafted"]) or not passed[-1])
+def test_a_stop_text_ends_the_path_through_a_tree(
+    tmp_path: Path, chain: Callable[..., list[str]]
+) -> None:
+    options = "--prompt abcdefabzzab --drafter ngram --tree 8 --stop cd"
+    argv = [*chain("abcdef"), *options.split()]
+    data, decode = data_of(page_of(tmp_path, *argv)), decoded(*argv)
+    (told,), (one,) = data["rounds"], decode.rounds
+    assert (told["path"], one.committed) == ([4, 5], (*b"cd",))
+    assert [draft["fate"] for draft in told["drafted"]] == fates(one)
+    assert fates(one).count("accepted") == 2 and one.extra is None
+    assert data["finish_reason"] == "stop" and decode.text == ""
+
+
+def assert_tries(told: dict[str, Any]) -> None:
+    """One draft after another, up to a rejection; the token drawn stands once."""
+    draw, drafted, passed = told["draw"], told["drafted"], list[bool]()
+    for i, one in enumerate(told["tries"]):
+        (about,) = (bar for bar in one["picture"]["bars"] if bar["about"])
+        assert (one["node"], about["token"]) == (i, drafted[i]["token"])
+        passed.append(one["draw"] < one["chance"])
+    assert passed == [one["passed"] for one in told["tries"]]
+    assert all(passed[:-1]) and (len(passed) == len(drafted) or not passed[-1])
     full = "bonus" if passed else "plain"
     assert draw["kind"] == (full if all(passed) else "residual")
-    assert [one["token"] for one in draw["top"] if one["drawn"]] == [draw["token"]]
-    probs = [one["prob"] for one in draw["top"]]
+    bars = draw["picture"]["bars"]
+    assert [bar["token"] for bar in bars if bar["about"]] == [draw["token"]]
+    probs = [bar["prob"] for bar in bars]
     assert probs == sorted(probs, reverse=True)
     assert 0 < probs[-1] and sum(probs) <= 1 + 1e-6
 
@@ -146,6 +161,16 @@ def test_nothing_is_loaded_and_only_its_own_script_runs() -> None:
     for path in Path(render.__code__.co_filename).parent.glob("page*.js"):
         code = path.read_text(encoding="utf-8")
         assert not re.search(r"HTML|document\.write|\beval\b|Function\(", code), path
+
+
+def test_a_name_of_a_file_is_no_command_to_the_terminal(
+    tmp_path: Path, pair: list[str], capsys: Output
+) -> None:
+    folder = tmp_path / "red\x1b[31m\u202e"
+    folder.mkdir()
+    page_of(folder, *pair, "--tokens", "2")
+    out, _ = capsys.readouterr()
+    assert r"red\x1b[31m\u202e" in out and out[:-1].isprintable()
 
 
 def test_the_page_replaces_another_only_when_it_is_whole(

@@ -16,17 +16,23 @@ from minispec.core.rounds import Generation, Round
 from minispec.core.sampling import Sampling
 from minispec.core.speculative import speculative_rounds
 from minispec.core.text import Request
+from minispec.drafters.early_exit import EarlyExit
 from minispec.drafters.ngram import NgramDrafter
 from minispec.model.gpt2 import GPT, GPTConfig
-from minispec.show.page import most_probable
-from minispec.show.recording import Recorded, last_row, ratios, record
+from minispec.judges import EXACT, LOSSY
+from minispec.show.recording import Recorded, record
 from minispec.show.speed import speed_of
+from minispec.trees.drafters import FixedTrees
+from minispec.trees.rounds import TreeRound
+from minispec.trees.shape import from_widths
+from minispec.trees.speculative import tree_rounds
 
 from support.strategies import tiny_gpt
 
 V = 5
 SHAPE = GPTConfig(1, 2, 4, V, n_positions=16)
 SAMPLINGS = [Sampling(), Sampling(0, eos_ids=(0,)), Sampling(0.7, 3, eos_ids=(0, 1))]
+PROMPT = torch.tensor([2, 1, 2])
 NONE = (0, None)
 
 
@@ -46,7 +52,8 @@ def situations(draw: st.DrawFn) -> Situation:
     drafters = [ModelDrafter(draft, sampling), NgramDrafter(V, longest=2)]
     ids = draw(st.lists(st.integers(0, V - 1), min_size=1, max_size=4))
     gamma, n_new = draw(st.integers(1, 5)), draw(st.integers(0, 14))
-    request = Request(torch.tensor(ids), n_new, sampling, gamma)
+    judge = draw(st.sampled_from([*EXACT.values(), *LOSSY.values()]))
+    request = Request(torch.tensor(ids), n_new, sampling, gamma, judge)
     drafter = draw(st.sampled_from(drafters))
     return Situation(target, drafter, request, draw(st.integers(0, 999)))
 
@@ -58,16 +65,24 @@ def test_the_recorded_decode_is_the_very_decode(situation: Situation) -> None:
     assert recorded == list(speculative_rounds(*models, request, Seeded(seed)))
 
 
-@given(situations())
-def test_decisions_follow_from_the_draws_and_the_rows(situation: Situation) -> None:
-    for one, facts in record(*situation):
-        passed = [u < ratio for u, ratio in zip(facts.draws, ratios(one))]
-        assert all(passed[:-1]) and len(passed) <= len(one.tokens)
-        assert len(passed) == len(one.tokens) or not passed[-1]
-        assert last_row(one, sum(passed))[facts.drawn] > 0
-        if one.extra:
-            assert one.committed[-1] == facts.drawn
-            assert one.n_accepted == sum(passed)
+def test_a_recorded_decode_of_trees_is_the_very_decode() -> None:
+    target, draft = tiny_gpt(SHAPE, 1), tiny_gpt(SHAPE, 2)
+    request, drafter = Request(PROMPT, 14), FixedTrees(draft, from_widths([2, 2]))
+    recorded = [one for one, _ in record(target, drafter, request, 5)]
+    assert recorded == list(tree_rounds(target, drafter, request, Seeded(5)))
+    assert isinstance(recorded[0], TreeRound)
+
+
+@pytest.mark.parametrize("n_lower", [1, 2])
+def test_a_drafter_within_the_target_has_no_cache_of_its_own(n_lower: int) -> None:
+    target = tiny_gpt(replace(SHAPE, n_layer=3), 1)
+    head = EarlyExit(target.config, n_lower, 3).initialize(torch.Generator()).double()
+    drafter = head.drafter(target)
+    pairs = list(record(getattr(drafter, "target"), drafter, Request(PROMPT, 9), 5))
+    assert [one for one, _ in pairs] == [
+        one for one, _ in record(target, drafter, Request(PROMPT, 9), 5)
+    ]
+    assert all(facts.after[1] is None for _, facts in pairs)
 
 
 @given(situations())
@@ -89,14 +104,6 @@ def test_cache_lengths_are_those_of_the_invariant(situation: Situation) -> None:
         previous, n = facts.after, n + len(one.committed)
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 9))
-def test_most_probable_are_sorted_and_have_mass(weights: list[int], n: int) -> None:
-    shown = most_probable(torch.tensor(weights, dtype=torch.float64), n)
-    expected = sorted((w for w in weights if w), reverse=True)[:n]
-    assert [p for _, p in shown] == expected
-    assert all(weights[t] == p for t, p in shown)
-
-
 # ----------------------------------------------------------------------------- speed
 
 
@@ -105,7 +112,7 @@ def decode_of(n_tokens: int) -> tuple[Generation, list[Recorded]]:
     sizes = [3] * (n_tokens // 3) + [n_tokens % 3] * (n_tokens % 3 > 0)
     rounds = [Round((0,) * (n - 1), n - 1, (0,) * n, None) for n in sizes]
     drafting = [0.1 * (n - 1) for n in sizes]
-    notes = [Recorded((), 0, NONE, NONE, NONE, s, s + 1.5) for s in drafting]
+    notes = [Recorded((), 0, 0, NONE, NONE, NONE, s, s + 1.5) for s in drafting]
     notes[:1] = [replace(one, draft_seconds=5.0, seconds=9.0) for one in notes[:1]]
     return Generation(tuple(rounds)), notes
 

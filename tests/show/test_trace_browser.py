@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 from minispec.commands.cli import main, make_parser
-from minispec.commands.options import job_from
+from minispec.commands.options import Job, job_from
 from minispec.commands.streaming import Decode, rounds_of
 from minispec.core.rounds import Generation
+from minispec.show.odds import tries_of
 from minispec.show.page import render
-from minispec.show.terminal import fates
+from minispec.show.recording import record
+from minispec.show.terminal import fates, parents_of, quoted
 
 from support.tiny_pairs import random_pair
 
@@ -192,9 +194,92 @@ def test_totals_and_fates_agree_with_the_decode(page: Page, decode: Decode) -> N
         found, shown = Generation(tuple(decode.rounds[:number])), ".round:not([hidden])"
         expected = [form.format(getattr(found, name)) for name, form in TOTALS.items()]
         assert page.texts(f"{shown} [data-total] dd") == expected
-        names = page.texts(f"{shown} .drafted .fate .name")
+        names = page.texts(f"{shown} [data-node] > .node .spoken")
         assert [name.strip() for name in names] == fates(one)
     assert page.state()[:2] == (0, 0)
+
+
+# -------------------------------------------------------------------------- pictures
+
+VISIBLE = ".round:not([hidden]) .picture:not(.away)"
+# Of the picture shown: how wide all pieces of each kind are together, in pixels.
+WIDTHS = f"""Object.fromEntries(["overlap", "residual", "surplus"].map((part) =>
+  [part, [...document.querySelectorAll("{VISIBLE} .bars .part." + part)]
+    .reduce((sum, piece) => sum + piece.getBoundingClientRect().width, 0)]))"""
+# For each draft of the round shown: its number, and that of the draft it hangs from.
+NESTING = """[...document.querySelectorAll(".round:not([hidden]) [data-node]")]
+  .map((item) => [item, item.parentElement.closest("[data-node]")])
+  .map((pair) => pair.map((item) => item ? Number(item.dataset.node) : -1))"""
+KINDS = {
+    "chain": "",
+    "block": "--judge block",
+    "tree": "--tree 2,2,1",
+    "coupled": "--coupled",
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def traced(
+    request: Any, tmp_path_factory: pytest.TempPathFactory, options: list[str]
+) -> tuple[Path, Job]:
+    """A page of each kind, and the job that decodes the same."""
+    argv = [*options, *KINDS[request.param].split(), "--seed", "7", "--tokens", "24"]
+    out = tmp_path_factory.mktemp("kinds") / f"{request.param}.html"
+    assert main(["trace", *argv, "--out", str(out)]) == 0
+    return out, job_from(make_parser().parse_args(["generate", *argv]))
+
+
+def test_the_picture_under_the_cursor_is_of_the_rows_that_decided(
+    driver: Any, traced: tuple[Path, Job]
+) -> None:
+    """As wide as the numbers, over the whole vocabulary: the overlap is 1 - TV."""
+    path, job = traced
+    page, judge = Page(driver, path), job.request.judge
+    assert job.drafter is not None
+    for one, facts in record(job.target, job.drafter, job.request, job.seed):
+        for a_try in tries_of(one, facts, judge):
+            page.press(Keys.ARROW_RIGHT)
+            assert page.js(f"document.querySelectorAll('{VISIBLE}').length") == 1
+            tv = (a_try.wanted - a_try.given).abs().sum().item() / 2
+            off = (1 - a_try.wanted.sum().item()) / 2  # of a row that is scaled
+            widths = page.js(WIDTHS)
+            whole = widths["overlap"] + widths["surplus"]  # the draft's row: 1
+            assert widths["overlap"] / whole == pytest.approx(1 - tv - off, abs=0.01)
+            assert widths["residual"] / whole == pytest.approx(tv - off, abs=0.01)
+            told = page.texts(f"{VISIBLE} .legend b")[0]
+            assert float(told.strip("<")) == pytest.approx(1 - tv - off, abs=1e-3)
+            (at,) = page.texts(".round:not([hidden]) .at > .node .token")
+            assert at == quoted(job.pair.tokenizer, one.tokens[a_try.node])
+        page.press(Keys.ARROW_RIGHT)
+        assert page.texts(f"{VISIBLE} figcaption") == ["The token after the drafts"]
+        page.press(Keys.ARROW_RIGHT)  # the next round
+    assert driver.get_log("browser") == []
+
+
+def test_the_tree_is_the_rounds_and_its_path_what_was_accepted(
+    driver: Any, traced: tuple[Path, Job]
+) -> None:
+    """A chain is a tree too; a click on a draft goes to the step that judges it."""
+    path, job = traced
+    page, shown = Page(driver, path), ".round:not([hidden])"
+    assert job.drafter is not None
+    for one, facts in record(job.target, job.drafter, job.request, job.seed):
+        page.press(Keys.ARROW_RIGHT, shift=True)
+        edges = [[node, parent] for node, parent in enumerate(parents_of(one))]
+        assert sorted(page.js(NESTING)) == edges
+        text = [quoted(job.pair.tokenizer, token) for token in one.committed]
+        accepted = page.texts(f"{shown} .kept[data-node] > .node .token")
+        assert accepted == text[: one.n_accepted]
+        fate = "[data-node] > .node.accepted .token"
+        assert page.texts(f"{shown} {fate}") == accepted
+        if one.extra:
+            extra = page.texts(f"{shown} .extra .node .token")
+            assert extra == text[one.n_accepted :]
+    for a_try in tries_of(one, facts, job.request.judge)[:1]:
+        item = f"{shown} [data-node='{a_try.node}'] > .node"
+        page.driver.find_element("css selector", item).click()
+        page.press(Keys.ARROW_LEFT)
+        assert "drafted" in page.texts("#says")[0]
 
 
 def test_a_screen_reader_finds_the_way(page: Page) -> None:
