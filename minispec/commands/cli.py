@@ -8,6 +8,7 @@ import sys
 import minispec
 from minispec.commands import batch, compare, generate, inspect, plan, prove, trace
 from minispec.commands.ending import Parser, ended
+from minispec.commands.ranks import quiet
 
 DESCRIPTION = """\
 Speculative decoding, written to be read: a small draft guesses, a large target checks
@@ -36,6 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return the exit status."""
     given = sys.argv[1:] if argv is None else argv
+    quiet()
     return ended(lambda: run_command(given), "minispec")
 
 

@@ -75,6 +75,8 @@ def ended(main: Callable[[], int | None], name: str | None = None) -> int:
 
 def sentence(error: Exception) -> str:
     """What the error says; a file that cannot be read is named."""
+    if isinstance(error, ConnectionError):  # to another process of this command
+        return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return (
             f"cannot read {error.filename}: {error.strerror}; check the path and its "
@@ -101,8 +103,9 @@ def prepare_streams() -> None:
 
 def complain(line: str) -> None:
     """Say it on standard error; where that is full too, the status must do."""
+    silenced = getattr(sys.stderr, "name", "") == os.devnull  # one of several ranks
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(line, file=sys.__stderr__ if silenced else sys.stderr, flush=True)
 
 
 def drop_unwritten() -> None:

@@ -9,6 +9,7 @@ import torch
 
 from minispec.commands.costs import measured_costs
 from minispec.commands.prompt import text_of_file
+from minispec.commands.ranks import own_device, several
 from minispec.core.draft import Drafter
 from minispec.core.lengths import accepted_history, best_length
 from minispec.core.rounds import Length
@@ -64,6 +65,11 @@ def tree_from(text: str) -> list[int]:
 
 def check_method(args: argparse.Namespace) -> None:
     """Raise ValueError for options that contradict each other."""
+    if several() and args.drafter in HEADS:
+        raise ValueError(
+            f"--drafter {args.drafter} reads hidden states of an unsplit target: over "
+            "several processes take model, ngram or suffix"
+        )
     if args.tree and args.judge != "reject":
         raise ValueError(
             f"--judge {args.judge} judges chains: leave out --tree or --judge"
@@ -109,7 +115,7 @@ def model_drafter(
 ) -> Decoding:
     """The draft model, as a chain or in trees, in its own vocabulary if need be."""
     folder = args.draft or SHIPPED / "draft"
-    model, own = load_packed(folder, args.device, dtype_from(args))
+    model, own = load_packed(folder, own_device(args.device), dtype_from(args))
     if args.tree and not own.same_vocabulary(pair.tokenizer):
         raise ValueError("--tree needs a draft of the target's own vocabulary")
     if args.tree and len(args.tree) == 1 and sampling.temperature > 0:

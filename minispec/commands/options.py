@@ -25,6 +25,7 @@ from minispec.commands.methods import (
     tree_from,
 )
 from minispec.commands.prompt import add_prompt_options, check_text, read_prompt
+from minispec.commands.ranks import own_device, split_among_ranks
 from minispec.commands.threads import settle_threads
 from minispec.core.sampling import Sampling
 from minispec.core.text import Request
@@ -213,7 +214,8 @@ def pair_from(args: argparse.Namespace, draft: Path | None = None) -> Pair:
 
     Raises as `load_pair` does.
     """
-    pair = load_pair(args.target, draft, args.device, dtype_from(args))
+    device, dtype = own_device(args.device), dtype_from(args)
+    pair = load_pair(args.target, draft, device, dtype, split_among_ranks)
     settle_threads(pair.target)
     return pair
 

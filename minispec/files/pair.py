@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,17 +38,19 @@ def load_pair(
     draft: Path | str | None = SHIPPED / "draft",
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    convert: Callable[[GPT], GPT] = lambda target: target,
 ) -> Pair:
     """Load both checkpoint folders, ready to decode; the EOS ids are the target's.
 
-    Large weights are packed where that is faster (`model/packed.py`); `load_model`
-    gives them plain. `device` may be "auto", the fastest there is.
+    Large weights are packed where that is faster (`model/packed.py`), after `convert`
+    has had the target; `load_model` gives them plain. `device` may be "auto", the
+    fastest there is.
 
     Raises ValueError (CheckpointError, TokenizerError) for a folder that is missing or
     faulty, for vocabularies that differ (a drafted id must mean the same to both), and
     for a device that is not there.
     """
-    model, tokenizer = load_packed(target, device, dtype)
+    model, tokenizer = load_packed(target, device, dtype, convert)
     eos_ids = eos_ids_of(target)
     if draft is None:
         return Pair(model, None, tokenizer, eos_ids)
@@ -65,11 +68,12 @@ def load_packed(
     folder: Path | str,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    convert: Callable[[GPT], GPT] = lambda target: target,
 ) -> tuple[GPT, Tokenizer]:
     """One model of a pair, ready to decode. Raises as `load_pair` does."""
     device = device_named(device, dtype)
     model, tokenizer = load_model(folder, dtype)
-    return pack(model.to(device)), tokenizer
+    return pack(convert(model.to(device))), tokenizer
 
 
 def device_named(name: torch.device | str, dtype: torch.dtype) -> torch.device:
