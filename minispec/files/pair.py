@@ -149,7 +149,11 @@ def check_folder(folder: Path | str) -> None:
             "model.safetensors and a vocabulary), or fetch one first with "
             "scripts/download_weights.py"
         )
-    below = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    below = sorted(
+        path.parent.name
+        for path in folder.glob("*/config.json")
+        if b'"kind"' not in path.read_bytes()  # a head's states one
+    )
     if below and not (folder / "config.json").exists():
         raise CheckpointError(
             f"{folder} is not a checkpoint folder itself: give one of those in it, "
