@@ -19,6 +19,7 @@ keeping, leave the machine alone meanwhile.
   python scripts/benchmark.py                       the shipped pair, some ten minutes
   python scripts/benchmark.py --quick               a look at it, under a minute
   python scripts/benchmark.py --temperatures 0 --gammas 4 --json speed.json
+  python scripts/benchmark.py --shape gpt2          passes over random weights instead
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ from benchmark_methods import (
     transformers_methods,
 )
 from benchmark_report import Row, machine, predict, rate_of, report, row_of
+from benchmark_shapes import report_of_shape
+from measure_loading import SHAPES
 
 from minispec.commands.ending import Parser, at_least, ended
 from minispec.commands.threads import settle_threads
@@ -121,6 +124,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--temperatures", type=temperatures, default=[0.0, 1.0], help="like 0,0.7,1")
     add("--json", type=Path, metavar="FILE", help="write all figures there as well")
     add("--no-transformers", action="store_true", help="leave transformers out")
+    says = "no texts: passes of a model of this shape, against the memory's bandwidth"
+    add("--shape", choices=SHAPES, help=says)
     add("--quick", action="store_true", help="2 gammas, 2 prompts, 1 repeat, 24 tokens")
     args = parser.parse_args(argv)
     args.prompts = PROMPTS
@@ -150,6 +155,9 @@ def prepare(args: argparse.Namespace) -> Pair:
 def main(argv: list[str] | None = None) -> int:
     """0 when done."""
     args = parse(argv)
+    if args.shape:
+        print(report_of_shape(args.shape, args.repeats, not args.no_transformers))
+        return 0
     pair = prepare(args)
     costs = {t: costs_at(args, pair, t) for t in args.temperatures}
     rows = [row for t in args.temperatures for row in measure(args, pair, t)]

@@ -8,10 +8,11 @@ writes random float32 weights in the shape of a GPT-2 (6.2 GB for gpt2-xl), then
   load   a fresh process loads them and touches every weight; its peak resident memory
          (VmHWM of /proc, so Linux only) above that of the interpreter with torch, just
          before, is given beside the weights' bytes
+  pack   a fresh process loads them and packs them (`minispec/model/packed.py`)
   read   a fresh process reads the file from its first byte to its last
 
 each `--repeats` times in turn, and shows the medians. The file is removed afterwards.
-Both find it in the system's cache if that is large enough.
+All find it in the system's cache if that is large enough.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import torch
 from minispec.commands.ending import Parser, at_least, ended
 from minispec.files import checkpoint
 from minispec.model.gpt2 import GPT, GPTConfig
+from minispec.model.packed import pack
 
 SHAPES = {
     "tiny": GPTConfig(4, 4, 256, vocab_size=5000),
@@ -75,6 +77,17 @@ def load(folder: Path) -> dict[str, float]:
     }
 
 
+def load_and_pack(folder: Path) -> dict[str, float]:
+    """Load, then pack, which touches every weight; in a process of its own."""
+    torch.ones(64, 64) @ torch.ones(64, 64)
+    before, start = peak_memory(), time.perf_counter()
+    pack(checkpoint.load(folder))
+    return {
+        "pack_s": time.perf_counter() - start,
+        "packed_peak_bytes": peak_memory() - before,
+    }
+
+
 def read(folder: Path) -> dict[str, float]:
     """Read the file sequentially into one small buffer."""
     buffer, start = memoryview(bytearray(1 << 20)), time.perf_counter()
@@ -84,13 +97,16 @@ def read(folder: Path) -> dict[str, float]:
     return {"read_s": time.perf_counter() - start}
 
 
+JOBS = {"load": load, "pack": load_and_pack, "read": read}
+
+
 def measure(folder: Path, shape: str, repeats: int) -> dict[str, float]:
     """Write the weights into `folder`, measure, and give the medians."""
     checkpoint.save(fill(GPT(SHAPES[shape])), folder)
     runs = []
     for _ in range(repeats):
         run: dict[str, float] = {}
-        for job in ("load", "read"):
+        for job in JOBS:
             command = [sys.executable, __file__, "--job", job, "--dir", str(folder)]
             run |= json.loads(subprocess.check_output(command, text=True))
         runs.append(run)
@@ -99,11 +115,14 @@ def measure(folder: Path, shape: str, repeats: int) -> dict[str, float]:
 
 def report(shape: str, found: dict[str, float]) -> str:
     weights, peak = found["weights_bytes"], found["peak_bytes"]
+    packed = found["packed_peak_bytes"]
     return f"""\
 {shape}: {weights / 1e9:.3f} GB of float32 weights
 peak above the interpreter  {peak / 1e9:.3f} GB, {peak / weights:.3f} x the weights
 load                        {found['load_s']:.2f} s
 load and touch every weight {found['load_and_touch_s']:.2f} s
+load and pack               {found['pack_s']:.2f} s
+peak of that                {packed / 1e9:.3f} GB, {packed / weights:.3f} x the weights
 plain sequential read       {found['read_s']:.2f} s"""
 
 
@@ -115,10 +134,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--shape", choices=SHAPES, default="gpt2")
     parser.add_argument("--dir", type=Path, help="where to put the temporary file")
     parser.add_argument("--repeats", type=at_least(1), default=3)
-    parser.add_argument("--job", choices=["load", "read"], help=argparse.SUPPRESS)
+    parser.add_argument("--job", choices=JOBS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.job:
-        print(json.dumps({"load": load, "read": read}[options.job](options.dir)))
+        print(json.dumps(JOBS[options.job](options.dir)))
         return 0
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         found = measure(Path(folder), options.shape, options.repeats)

@@ -65,6 +65,15 @@ def test_a_whole_run(
         assert row["predicted"] == pytest.approx(expected)
 
 
+def test_the_passes_of_a_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--shape", "tiny", "--repeats", "1", "--no-transformers"]
+    assert benchmark.main(argv) == 0
+    out = capsys.readouterr().out
+    assert "tiny: 0.02 GB of float32" in out
+    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["plain", "packed"]
+    assert out.count(" 1.00 x") >= 2 and out.rstrip().endswith("%")
+
+
 @pytest.mark.slow  # importing transformers alone takes long
 def test_transformers_does_the_same_work(folders: Folders, pair: Pair) -> None:
     """Its greedy texts are ours, assisted or not, and it samples that many tokens."""
