@@ -186,14 +186,14 @@ def mtp_loss(head: MTP, batch: Batch) -> Tensor:
     return torch.stack(losses).mean()
 
 
-EAGLE_PLAN = Plan(3600, 3e-3, weight_decay=0.01, seed=11)
+EAGLE_PLAN = Plan(5000, 3e-3, weight_decay=0.01, seed=11)
 
 RECIPES: dict[str, Recipe] = {
     "eagle": Recipe(Eagle, eagle_loss, EAGLE_PLAN),
     "eagle-no-shift": Recipe(Eagle, partial(eagle_loss, shift=0), EAGLE_PLAN),
-    "eagle3": Recipe(Eagle3, eagle3_loss, replace(EAGLE_PLAN, n_steps=2400, seed=12)),
-    "medusa": Recipe(Medusa, medusa_loss, Plan(600, 2e-3, weight_decay=0, seed=13)),
-    "mtp": Recipe(MTP, mtp_loss, Plan(300, 2e-3, weight_decay=0.01, seed=14)),
+    "eagle3": Recipe(Eagle3, eagle3_loss, replace(EAGLE_PLAN, n_steps=1500, seed=12)),
+    "medusa": Recipe(Medusa, medusa_loss, Plan(2000, 2e-3, weight_decay=0, seed=13)),
+    "mtp": Recipe(MTP, mtp_loss, Plan(1200, 2e-3, weight_decay=0.01, seed=14)),
     "independent": Recipe(
         IndependentHeads, mtp_loss, Plan(1000, 2e-3, weight_decay=0.01, seed=15)
     ),

@@ -15,7 +15,7 @@ half; OMP_NUM_THREADS sets how many it uses.
   python scripts/train_pair.py corpus --hurry 100     try it out, in two minutes
 
 With --bytes it makes one model more, beside a target that is there already: a draft
-that speaks bytes, 2 layers of width 128. It takes about ten minutes.
+that speaks bytes, 2 layers of width 128. It takes about twenty minutes.
 
   python scripts/train_pair.py corpus --bytes --out weights/shakespeare
 """
@@ -63,7 +63,7 @@ BYTES = GPTConfig(2, 2, 128, 257, 1024)  # 256 bytes and EOS; a token has about 
 
 TARGET_PLAN = Plan(n_steps=1700, peak_rate=2e-3, dropout=0.1, seed=1)
 DRAFT_PLAN = Plan(n_steps=4000, peak_rate=3e-3, weight_decay=0.01, seed=2)
-BYTES_PLAN = Plan(n_steps=1500, peak_rate=3e-3, weight_decay=0.01, seed=4)
+BYTES_PLAN = Plan(n_steps=3000, peak_rate=3e-3, weight_decay=0.01, seed=4)
 BATCH = 8
 
 TEXTS_PER_TEMPERATURE, PROMPT_LENGTH = 160, 32

@@ -54,17 +54,21 @@ def measured_costs(
     for _ in islice(rounds, N_ROUNDS):
         pass
     seconds = seconds_of_passes(target, request.prompt)
-    step = seconds[1]
+    drafting = median(timed.seconds[1:] or timed.seconds or [0.0])
+    return drafting / seconds[1], verify_cost_from(seconds)
+
+
+def verify_cost_from(seconds: dict[int, float]) -> Callable[[int], float]:
+    """The cost of a pass over gamma + 1 tokens in steps: interpolated, flat beyond."""
 
     def verify_cost(gamma: int) -> float:
         rows = min(gamma + 1, max(seconds))
         low = max(n for n in seconds if n <= rows)
         high = min(n for n in seconds if n >= rows)
         share = (rows - low) / (high - low) if high > low else 0.0
-        return ((1 - share) * seconds[low] + share * seconds[high]) / step
+        return ((1 - share) * seconds[low] + share * seconds[high]) / seconds[1]
 
-    drafting = median(timed.seconds[1:] or timed.seconds or [0.0])
-    return drafting / step, verify_cost
+    return verify_cost
 
 
 @torch.inference_mode()

@@ -68,7 +68,8 @@ class MedusaDrafter(HeadDrafter):
     def choices(self, prefix: Tensor) -> Tensor:  # [n] -> [K, V]
         """Every head's distribution at once, for trees of their top choices.
 
-        None while the target has not been through the prompt. What depends on the text (a repetition penalty) sees the prefix alone.
+        No rows while the target has not been through the prompt. What depends on the
+        text (a repetition penalty) sees the prefix alone.
         """
         rows = [torch.empty(0, self.vocab_size, device=prefix.device)]
         if self.cache.length == len(prefix) - 1 > 0:

@@ -1,9 +1,9 @@
 """Block verification: judge the drafts together, and accept more of them.
 
 `reject` forgets. A draft that the target likes twice as much as the draft model did is
-accepted with ratio 2, cut to 1, and the surplus is lost. Block verification carries it
-on to the drafts that follow. With t_i and d_i the rows at draft i, after the drafts
-before it, and x_i the draft:
+accepted with ratio 2, cut to 1, and the surplus is lost. Block verification lets it
+make up for drafts before it that the target liked less. With t_i and d_i the rows at
+draft i, after the drafts before it, and x_i the draft:
 
     kept_0 = 1    kept_i = min(1, kept_{i-1} t_i(x_i) / d_i(x_i))
     S_i    = sum_x max(0, kept_i t_{i+1}(x) - d_{i+1}(x))      still wanted after x_i
@@ -61,7 +61,7 @@ def reject_block(
 
 
 def chances_kept(ratios: Tensor) -> Tensor:  # [K] -> [K + 1]
-    """kept_i, the chance that the first i drafts are kept: surplus carries over."""
+    """kept_i, the chance that the first i drafts are kept, cut at 1 after each."""
     kept = [1.0]
     for ratio in ratios.tolist():
         kept.append(min(kept[-1] * ratio, 1.0))

@@ -186,7 +186,7 @@ class GPT(nn.Module):
         IndexError for positions that are not there.
         """
         S = 0 if cache is None else cache.length
-        check_shapes(ids, S, positions, mask)
+        check_shapes(ids, S, positions, mask, self.wte.weight.dtype)
         T = ids.shape[1]
         x = self.wte(ids) + self._positions(S, T, positions)
         if mask is None and S > 0:
@@ -249,7 +249,11 @@ class GPT(nn.Module):
 
 
 def check_shapes(
-    ids: Tensor, S: int, positions: Tensor | None, mask: Tensor | None
+    ids: Tensor,
+    S: int,
+    positions: Tensor | None,
+    mask: Tensor | None,
+    dtype: torch.dtype,
 ) -> None:
     """ValueError for what is not as `GPT.trunk` says: it might broadcast silently."""
     if ids.ndim != 2 or ids.numel() == 0:
@@ -264,10 +268,13 @@ def check_shapes(
         )
     if mask is None:
         return
-    if not mask.is_floating_point():
-        raise ValueError(f"a mask is added to the scores (0 or -inf), got {mask.dtype}")
     if mask.shape not in ((T, S + T), (B, 1, T, S + T)):
         raise ValueError(
             f"a mask must be [T, S + T] or [B, 1, T, S + T] = {[B, 1, T, S + T]}, "
             f"got {list(mask.shape)}"
+        )
+    if mask.dtype != dtype:  # a fused kernel would read its bytes as another type's
+        raise ValueError(
+            f"a mask is added to the scores (0 or -inf): it must be {dtype} as the "
+            f"model is, got {mask.dtype}"
         )

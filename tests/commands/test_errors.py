@@ -39,7 +39,7 @@ BAD_VALUES = [
     ("--prompt-file", "no\nwhere\x1b[31m.txt", "No such file"),
     ("--target", "nowhere", "no such folder: nowhere"),
     ("--draft", "nowhere", "no such folder: nowhere"),
-    ("--target", str(pair_module.SHIPPED), "give one of those in it, draft, target"),
+    ("--target", str(pair_module.SHIPPED), "those in it, draft, draft-bytes"),
     ("--target", str(Path(__file__).parent), "vocabulary"),
 ]
 

@@ -20,6 +20,7 @@ from minispec.core.speculative import speculative_round
 from minispec.core.text import Text
 from minispec.drafters.early_exit import EarlyExit, EarlyExitDrafter
 from minispec.files.head import load_head, save_head
+from minispec.files.pair import SHIPPED, load_model
 from minispec.model.gpt2 import GPT, Block
 
 from support.checks import agree
@@ -202,3 +203,15 @@ def test_a_saved_exit_drafts_as_before(tmp_path: Any) -> None:
 def test_an_exit_lies_between_layers(n_lower: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1 and at most 2, got {n_lower}"):
         EarlyExit(tiny(V, n_layer=3).config, n_lower, 4)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_the_shipped_exit_drafts_well(temperature: float) -> None:
+    """About six of ten are accepted; of the bare head's, four or five."""
+    target, tokenizer = load_model(SHIPPED / "target")
+    head = load_head(SHIPPED / "early-exit", target, ("early-exit",))
+    prompt, sampling = torch.tensor(tokenizer.encode("ROMEO:\n")), Sampling(temperature)
+    drafter: Any = head.drafter(target, sampling)
+    request = Request(prompt, 120, sampling, 3)
+    done = generate(drafter.target, drafter, request, Seeded(0))
+    assert done.acceptance_rate is not None and 0.45 < done.acceptance_rate < 0.95

@@ -116,7 +116,7 @@ def test_folders_that_cannot_be_loaded_say_what_to_do(tmp_path):
             load_pair(tmp_path / name)
     with pytest.raises(CheckpointError, match="the shipped pair is missing"):
         load_pair(SHIPPED / "absent")
-    with pytest.raises(CheckpointError, match="give one of those in it, draft, target"):
+    with pytest.raises(CheckpointError, match="in it, draft, draft-bytes, target"):
         load_pair(str(SHIPPED))
 
 

@@ -249,6 +249,7 @@ NONE = torch.zeros(2, 0, dtype=torch.long)
         (r"got \[3, 1\]", {"positions": torch.zeros(3, 1)}),
         (r"got \[1, 2\]", {"positions": torch.zeros(1, 2)}),
         ("a mask is added to the scores", {"mask": torch.ones(2, 3).bool()}),
+        ("must be torch.float64", {"mask": torch.zeros(2, 3)}),
         (r"= \[3, 1, 2, 3\], got \[3, 2, 3\]", {"mask": torch.zeros(3, 2, 3)}),
         (r"got \[2, 2\]", {"mask": torch.zeros(2, 2)}),  # without the cached one
         (r"got \[1, 3\]", {"mask": torch.zeros(1, 3)}),

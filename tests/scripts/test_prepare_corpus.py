@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from course.grading import limit
+from course.apart import apart
 from support.script_loader import load_script
 
 corpus = load_script("prepare_corpus")
@@ -75,8 +75,7 @@ def test_every_speech_written_as_a_page_is_read_back(
 )
 def test_what_is_left_open_takes_no_longer(page: str) -> None:
     """Hundredths of a second; minutes when each opening searched to the end."""
-    with limit(20):
-        corpus.play_text(page)
+    apart(lambda: corpus.play_text(page), seconds=20)
 
 
 def write_pages(folder: Path, layout: str = "{}.html") -> Path:
