@@ -48,8 +48,9 @@ class TreeRound(Round):
 def acceptance_by_rank(rounds: Iterable[TreeRound]) -> tuple[float, ...]:
     """The chance that the child of rank 0, 1, ... of a node is the one accepted.
 
-    Each is a share of the judged nodes that had a child of that rank. What `best_shape`
-    asks for; a rank that no tree had is not there.
+    Each is a share of the judged nodes that had a child of that rank; a rank that no
+    tree had is not there. What `best_shape` asks for: where ranks were tried at
+    different nodes their shares may sum to more than 1, and are scaled to 1.
     """
     had, accepted = list[int](), list[int]()
     for one in rounds:
@@ -61,4 +62,5 @@ def acceptance_by_rank(rounds: Iterable[TreeRound]) -> tuple[float, ...]:
             for rank, child in enumerate(tried):
                 had[rank] += 1
                 accepted[rank] += child == kept
-    return tuple(a / h for a, h in zip(accepted, had))
+    shares = [a / h for a, h in zip(accepted, had)]
+    return tuple(share / max(1.0, sum(shares)) for share in shares)
