@@ -1,136 +1,256 @@
-"""The exercises: thirteen parts of speculative decoding to write yourself.
+"""The exercises: parts of speculative decoding to write yourself, graded by tests.
 
-    python scripts/exercises.py start mine            stubs in the folder `mine`
-    python scripts/exercises.py list                  all exercises
-    python scripts/exercises.py show 8                what exercise 8 asks
-    python scripts/exercises.py hint 8                a hint; `hint 8 2` is the second
-    pytest --impl=mine -m exercise8                   grade it; without -m: all
-    python scripts/exercises.py run mine -- compare   any command on your own code
+    python scripts/exercises.py start mine      stubs in the folder `mine`, remembered
+    python scripts/exercises.py next            what to do next
+    python scripts/exercises.py status          the table
+    python scripts/exercises.py show 8          what exercise 8 asks
+    python scripts/exercises.py check 8         grade it; without a number, all together
+    python scripts/exercises.py watch           grade what you save, as soon as you do
+    python scripts/exercises.py hint 8          a hint; `hint 8 2` is the second
+    python scripts/exercises.py compare 8       your functions and the package's
+    python scripts/exercises.py reset 8         back to its stubs
+    python scripts/exercises.py run -- compare  any minispec command on your code
 
-A stub is the package's file with the bodies of the graded functions taken out. Files
-that are there already stay as they are: delete one to get its stub again.
+It works in any folder. In a notebook: `from workbench import check`, then `check(8)`.
+`pytest --impl=mine -m exercise8` is what `check 8` runs. For teachers
+(notebooks/teaching.md):
+
+    python scripts/exercises.py grade DIR --json       points and messages
+    python scripts/exercises.py student-repo OUT       all of this without solutions
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import json
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "tests"), str(PROJECT)]
 
-from course.catalogue import EXERCISES  # noqa: E402
-from course.overlay import PACKAGE, Unusable, definitions  # noqa: E402
-from course.overlay import is_written, put_in_front, with_functions  # noqa: E402
+from course import teaching  # noqa: E402
+from course.catalogue import EXERCISES, FUNCTIONS, Exercise  # noqa: E402
+from course.learners import is_written, with_functions  # noqa: E402
+from course.overlay import PACKAGE, PACKED, put_in_front, reference  # noqa: E402
+from course.sessions import graded, warm_up  # noqa: E402
+from course.stubs import emptied, piece, stub  # noqa: E402
+
+FILES = [*dict.fromkeys(file for one in EXERCISES.values() for file in one.files)]
+REMEMBERED = PROJECT / ".exercises"  # holds the learner's folder
+PROGRESS = ".progress.json"  # in that folder: how each exercise went, graded last
 
 
-def main() -> int:
-    """Do what the sub-command asks."""
-    args = arguments()
-    if args.command == "run":
-        return run(args.folder, args.rest[args.rest[:1] == ["--"] :])
-    from minispec.commands.ending import ended  # not above: `run` imports the copy
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the sub-command asks; 2 for what cannot be done, in one line.
 
-    return ended(lambda: print(answer(args)))
+    Without `ended`: to import the package takes seconds, and `run` wants the copy.
+    """
+    args = parser().parse_args(arguments)
+    try:
+        if getattr(args, "number", None) not in {*EXERCISES, None}:
+            raise ValueError(f"exercises are 1 to {len(EXERCISES)}, got {args.number}")
+        return args.does(args) or 0
+    except BrokenPipeError:  # `| head` has read enough
+        return 0
+    except (ValueError, OSError) as error:
+        print(f"exercises.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
 
 
-def arguments() -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in ("start", "run"):
-        commands.add_parser(name).add_argument("folder", type=Path, metavar="DIR")
-    commands.choices["run"].add_argument("rest", nargs="...", metavar="COMMAND ...")
-    commands.add_parser("list")
-    for name in ("show", "hint"):
-        commands.add_parser(name).add_argument("number", type=int, metavar="N")
-    hint = commands.choices["hint"]
-    hint.add_argument("which", nargs="?", type=int, choices=(1, 2), default=1)
-    return parser.parse_args()
+    parser.add_argument("--dir", type=Path, help="your folder, if not the last started")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, does: Any) -> argparse.ArgumentParser:
+        one = commands.add_parser(name)
+        one.set_defaults(does=does)
+        return one
+
+    command("start", start).add_argument("folder", type=Path, metavar="DIR")
+    for does in (status, watch):
+        command(does.__name__, does)
+    command("next", following)
+    for does in (show, compare, reset):
+        command(does.__name__, does).add_argument("number", type=int, metavar="N")
+    command("check", check).add_argument("number", type=int, metavar="N", nargs="?")
+    hinted = command("hint", hint)
+    hinted.add_argument("number", type=int, metavar="N")
+    hinted.add_argument("which", nargs="?", type=int, choices=(1, 2), default=1)
+    command("run", run).add_argument("rest", nargs="...", metavar="COMMAND ...")
+    grade = command("grade", teaching.grade)
+    grade.add_argument("folder", type=Path, metavar="DIR")
+    grade.add_argument("--json", action="store_true", help="for a program to read")
+    repository = command("student-repo", teaching.student_repo)
+    repository.add_argument("out", type=Path, metavar="OUT")
+    return parser
 
 
-def answer(args: argparse.Namespace) -> str:
-    """What to say. Raises ValueError for an exercise that is not there."""
-    if args.command == "start":
-        return start(args.folder)
-    if args.command == "list":
-        return "\n".join(f"{n:>2}  {one.title}" for n, one in EXERCISES.items())
-    if args.number not in EXERCISES:
-        raise ValueError(f"exercises are 1 to {len(EXERCISES)}, got {args.number}")
+def folder_of(args: argparse.Namespace) -> Path:
+    """The learner's: given, around the working directory, or the last one started."""
+    here = Path.cwd()
+    found = [one for one in (here, *here.parents) if (one / PROGRESS).exists()]
+    found += [PACKAGE] if PACKED.exists() else []  # a student's repository
+    with suppress(OSError):
+        found.append(Path(REMEMBERED.read_text(encoding="utf-8").strip()))
+    folder: Path | None = args.dir or next(iter(found), None)
+    if folder is None:
+        raise ValueError("no folder is known: exercises.py start DIR makes one")
+    if not folder.is_dir():
+        name = repr(str(folder))
+        raise ValueError(f"{name}: no such folder; exercises.py start makes it")
+    return plain(folder)
+
+
+def plain(folder: Path) -> Path:
+    """The whole path. One with control characters would command the terminal."""
+    if not str(folder.resolve()).isprintable():
+        raise ValueError(f"{str(folder)!r} has control characters: choose another name")
+    return folder.resolve()
+
+
+def show(args: argparse.Namespace) -> None:
     one = EXERCISES[args.number]
-    if args.command == "hint":
-        return one.hints[args.which - 1]
-    grade = f"Grade it: pytest --impl=DIR -m exercise{one.number}"
-    return f"Exercise {one.number}: {one.title}\n\n{one.asks}\n\n{grade}"
+    print(f"Exercise {one.number}: {one.title}\n\n{one.asks}\n")
+    print(f"Grade it: exercises.py check {one.number}")
 
 
-def run(folder: Path, command: list[str]) -> int:
+def hint(args: argparse.Namespace) -> None:
+    print(EXERCISES[args.number].hints[args.which - 1])
+
+
+def following(args: argparse.Namespace) -> None:
+    """Show the first exercise that is not done."""
+    folder = folder_of(args)
+    for args.number, one in EXERCISES.items():
+        if state(folder, one) != "done":
+            show(args)
+            print("Write in:", *(folder / file for file in one.files))
+            return
+    print("All done. Your own speed-up: exercises.py run -- compare")
+
+
+def compare(args: argparse.Namespace) -> None:
+    """The learner's functions, if they are written, and the package's."""
+    if PACKED.exists():
+        raise ValueError("this repository has no solutions to compare with")
+    for function in EXERCISES[args.number].functions:
+        file, name = function.split(":")
+        with suppress(ValueError):  # no folder is known, or the file is broken
+            folder = folder_of(args)
+            if is_written(folder, function):
+                text = (folder / file).read_text(encoding="utf-8-sig")
+                print(f"# yours, {file}:", *piece(text, name), "", sep="\n")
+        print(f"# minispec/{file}:", *piece(reference(file), name), "", sep="\n")
+
+
+def start(args: argparse.Namespace) -> None:
+    """Write a stub for each file that is not there yet, and remember the folder."""
+    folder = plain(args.folder)
+    missing = [file for file in FILES if not (folder / file).exists()]
+    for file in missing:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        write(folder / file, stub(file))
+    if not (folder / PROGRESS).exists():
+        write(folder / PROGRESS, "{}\n")
+    write(REMEMBERED, f"{folder}\n")
+    n = len(missing)
+    print(f"{n} file{'s' * (n != 1)} written to {folder}, {len(FILES) - n} kept")
+    print("Begin: exercises.py next")
+
+
+def reset(args: argparse.Namespace) -> None:
+    """Back to the stubs of these functions; the file as it was stays beside it."""
+    folder, one = folder_of(args), EXERCISES[args.number]
+    for file in one.files:
+        path = folder / file
+        text = emptied(path, file, one.names) if path.exists() else stub(file)
+        if path.exists():
+            path.with_suffix(".py.old").write_bytes(path.read_bytes())
+        write(path, text)
+        print(f"{path}: reset; what you had is in {path.name}.old")
+
+
+def write(path: Path, text: str) -> None:
+    from minispec.files.whole import replacing
+
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def status(args: argparse.Namespace) -> None:
+    """What is written, and how it went when it was graded last."""
+    folder = folder_of(args)
+    print(folder)
+    for one in EXERCISES.values():
+        about = f"notebook {one.notebook}, {one.minutes} min {'*' * one.points:<3}"
+        print(f"{one.number:>3}  {one.title:<36} {about}  {state(folder, one)}")
+
+
+def state(folder: Path, one: Exercise) -> str:
+    """"-" where nothing is written; "done", or what is missing, as graded last."""
+    with suppress(ValueError):
+        if not any(is_written(folder, function) for function in one.functions):
+            return "-"
+    path = folder / PROGRESS
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not (last := known.get(str(one.number))):
+        return "not graded yet"
+    word = "done" if last["points"] else last["verdict"].partition(";")[0]
+    paths = [folder / file for file in one.files if (folder / file).exists()]
+    changed = max(path.stat().st_mtime for path in paths) > last["at"]
+    return f"{word} (changed since)" if changed else word
+
+
+def check(args: argparse.Namespace) -> int:
+    """Grade one exercise, or all that is written together."""
+    folder, numbers = folder_of(args), [args.number] if args.number else []
+    status, said = graded(folder, numbers, folder / PROGRESS)
+    print(said, end="")
+    return status
+
+
+def watch(args: argparse.Namespace) -> None:
+    """Grade what is saved, until Ctrl-C."""
+    folder = folder_of(args)
+    warm_up()
+    print(f"watching {folder}: save a file, and it is graded; Ctrl-C ends", flush=True)
+    seen = saved(folder)
+    while True:
+        time.sleep(0.1)
+        now = saved(folder)
+        files = {file for file in now if now[file] != seen.get(file)}
+        seen = now
+        numbers = [n for n, one in EXERCISES.items() if files & {*one.files}]
+        if numbers := [n for n in numbers if state(folder, EXERCISES[n]) != "-"]:
+            print(graded(folder, numbers, folder / PROGRESS)[1], flush=True)
+
+
+def saved(folder: Path) -> dict[str, int]:
+    paths = {file: folder / file for file in FILES}
+    return {f: path.stat().st_mtime_ns for f, path in paths.items() if path.exists()}
+
+
+def run(args: argparse.Namespace) -> int:
     """`minispec COMMAND` on everything that the learner has written."""
-    functions = [one for every in EXERCISES.values() for one in every.functions]
-    try:
-        if not folder.is_dir():
-            makes = f"exercises.py start {folder} makes it"
-            raise Unusable(f"{folder}: no such folder; {makes}")
-        written = [one for one in functions if is_written(folder, one)]
-        if not written:
-            raise Unusable(f"{folder} holds no function of an exercise yet")
-        copy = put_in_front(with_functions(folder, written))
-    except Unusable as error:
-        print(f"exercises.py: {error}", file=sys.stderr)
-        return 2
+    folder, command = folder_of(args), args.rest[args.rest[:1] == ["--"] :]
+    written = [function for function in FUNCTIONS if is_written(folder, function)]
+    if not written:
+        raise ValueError(f"{folder} holds no function of an exercise yet")
+    copy = put_in_front(with_functions(folder, written))
     print(f"yours: {', '.join(one.split(':')[1] for one in written)}", file=sys.stderr)
     with copy:
         from minispec.commands.cli import main as minispec
 
         return minispec(command)
-
-
-# ---------------------------------------------------------------------------- stubs
-
-
-def start(folder: Path) -> str:
-    """Write a stub for each file that is not there yet, and say so."""
-    from minispec.files.whole import replacing
-
-    numbers = {f: one.number for one in EXERCISES.values() for f in one.functions}
-    files = dict.fromkeys(function.split(":")[0] for function in numbers)
-    missing = [file for file in files if not (folder / file).exists()]
-    for file in missing:
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / file) as part:
-            part.write_text(stub(file, numbers), encoding="utf-8")
-    n = len(missing)
-    if not missing:
-        return f"all {len(files)} files are there and stay: delete one to get its stub"
-    return (
-        f"{n} file{'s' * (n != 1)} written to {folder}, {len(files) - n} kept. "
-        f"Begin, in {PROJECT}:\n\n  python scripts/exercises.py show 1\n"
-        f"  pytest --impl={folder.resolve()} -m exercise1"
-    )
-
-
-def stub(file: str, numbers: dict[str, int]) -> str:
-    """The file's text with the body of every graded function taken out."""
-    source = (PACKAGE / file).read_text(encoding="utf-8")
-    lines, found = source.splitlines(), definitions(ast.parse(source))
-    graded = [one.split(":")[1] for one in numbers if one.startswith(f"{file}:")]
-    for name in sorted(graded, key=lambda name: -found[name].lineno):
-        function = found[name]
-        assert isinstance(function, ast.FunctionDef)
-        first = function.body[0]
-        if ast.get_docstring(function):
-            begin = first.end_lineno or first.lineno
-        else:  # after the signature; a comment there is part of the solution
-            begin = first.lineno - 1
-            while lines[begin - 1].lstrip().startswith("#"):
-                begin -= 1
-        number = numbers[f"{file}:{name}"]
-        error = f'raise NotImplementedError("exercise {number}: {name}")'
-        lines[begin : function.end_lineno] = [" " * first.col_offset + error]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
