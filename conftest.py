@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--slow", action="store_true", help="run the tests marked slow as well")
     add("--impl", type=Path, metavar="DIR", help="grade the exercises in this folder")
     add("--seconds", type=float, default=30, help="for each test with --impl (30)")
+    add("--grades", type=Path, metavar="FILE", help="with --impl: verdicts, as JSON")
     add("--mistake", metavar="NAME", help="put this mistake in (tests/course/mistakes)")
 
 

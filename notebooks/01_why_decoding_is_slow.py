@@ -270,4 +270,5 @@ print(
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 4 (the autoregressive loop).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check(1)` grades): 1 (logits to probabilities).

@@ -348,5 +348,6 @@ print(f"the cache after 512 tokens: {2 * 512 * H * D:,} numbers per layer")
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 2 (attention over the cache), 3 (append
-# and advance), 9 (rollback).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check(2)` grades): 2 (attention over the cache), 3 (append
+# and advance), 4 (the autoregressive loop).

@@ -356,6 +356,5 @@ for name, values in {
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 5 (the draft loop), 6 (verification), 9
-# (rollback), 10 (one round), 11 (the loop with EOS, the token that ends a text, and
-# budget).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check(5)` grades): 5 (the draft loop), 6 (verification).

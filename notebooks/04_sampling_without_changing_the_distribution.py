@@ -486,5 +486,7 @@ assert unlikely
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 1 (logits to probabilities), 7
-# (acceptance ratios), 8 (the residual).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check(7)` grades): 7 (acceptance), 8 (rejection and the
+# residual); then 9 (rollback), 10 (one round) and 11 (the loop with EOS, the token that
+# ends a text, and budget), which put notebooks 2 to 4 together.

@@ -448,4 +448,5 @@ for users, context in [(1, 1000), (1, 100_000), (200, 1000), (200, 30_000)]:
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 12 (expected tokens, best gamma).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check(12)` grades): 12 (expected tokens, best gamma).

@@ -345,4 +345,5 @@ for name, prompt in prompts.items():
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 13 (prompt lookup).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check(13)` grades): 13 (prompt lookup).

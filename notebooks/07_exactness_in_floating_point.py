@@ -356,4 +356,6 @@ for ratio in (0.0, 0.0005, 0.001, 0.01):
 #
 # </details>
 #
-# **Exercises** (the README says how to start): 1 (probabilities), 7 (acceptance).
+# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
+# workbench import check`, `check()` grades): none of its own: this is the time to grade
+# all of them together.

@@ -94,7 +94,11 @@ def one_slot(ax: Axes, x: float, y: float, text: str, kind: str) -> None:
     )
 
 
-def slots(rows: Mapping[str, Sequence[tuple[str, str]]], width: float = 7.2) -> None:
+def slots(
+    rows: Mapping[str, Sequence[tuple[str, str]]],
+    width: float = 7.2,
+    below: str = "slot of the cache = position in the text",
+) -> None:
     """Caches drawn as rows of slots, each with (text, kind) as in `SLOTS`."""
     height = 0.55 * len(rows) + 0.4
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
@@ -104,7 +108,7 @@ def slots(rows: Mapping[str, Sequence[tuple[str, str]]], width: float = 7.2) -> 
     n = max(map(len, rows.values()))
     ax.set_yticks(range(len(rows)), rows)
     ax.set_xticks(range(n))
-    ax.set_xlabel("slot of the cache = position in the text")
+    ax.set_xlabel(below)
     ax.set_xlim(-0.6, n - 0.4)
     ax.invert_yaxis()
     ax.grid(visible=False)

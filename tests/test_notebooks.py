@@ -79,7 +79,7 @@ def test_has_the_form_of_a_lesson(source: Path) -> None:
     assert "able to explain" in " ".join(prose[0].split())
     assert "## Half-truth" in whole and whole.count("**Predict, then run:**") >= 2
     assert "## Questions" in prose[-1] and "**Exercises**" in prose[-1]
-    figures = re.findall(r"^\*\*Figure (\d)\.(\d)\.\*\*", whole, flags=re.MULTILINE)
+    figures = re.findall(r"^\*\*Figure (\d+)\.(\d+)\.\*\*", whole, flags=re.MULTILINE)
     code = "\n".join(text for kind, text in cells_of(source) if kind == "code")
     n_drawn = len(re.findall(r"\baxes\(|^slots\(", code, flags=re.MULTILINE))
     assert figures == [(str(number), str(i + 1)) for i in range(n_drawn)]

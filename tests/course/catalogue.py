@@ -1,4 +1,8 @@
-"""The exercises as data, read from exercises.md."""
+"""The exercises as data, read from exercises.md.
+
+To add one: a section there, in the place where it belongs, and `exerciseN` on the tests
+that grade it. Nothing else has a list of exercises.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,19 @@ class Exercise(NamedTuple):
     number: int
     title: str
     functions: tuple[str, ...]
+    notebook: int  # the one to read before
+    minutes: int
+    points: int  # 1, 2 or 3: how difficult it is
     asks: str  # all of the text but the hints
     hints: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
         return [function.partition(":")[2] for function in self.functions]
+
+    @property
+    def files(self) -> list[str]:
+        return [*dict.fromkeys(one.partition(":")[0] for one in self.functions)]
 
 
 def read(text: str) -> dict[int, Exercise]:
@@ -30,13 +41,24 @@ def read(text: str) -> dict[int, Exercise]:
         heading, body = section.split("\n", 1)
         number, title = heading.split(". ", 1)
         functions = re.findall(r"^- `(.+)`$", body, re.MULTILINE)
+        about = re.search(r"^Notebook (\d+), (\d+) minutes, (\**)$", body, re.MULTILINE)
+        assert about, f"{heading}: no line such as `Notebook 4, 20 minutes, **`"
         paragraphs = body.strip().split("\n\n")
-        hints = [one for one in paragraphs if one.startswith("Hint ")]
+        hints = tuple(one for one in paragraphs if one.startswith("Hint "))
         asks = "\n\n".join(one for one in paragraphs if one not in hints)
         found[int(number)] = Exercise(
-            int(number), title, tuple(functions), asks, tuple(hints)
+            int(number),
+            title,
+            tuple(functions),
+            int(about[1]),
+            int(about[2]),
+            len(about[3]),
+            asks,
+            hints,
         )
     return found
 
 
 EXERCISES = read(TEXT.read_text(encoding="utf-8"))
+# {"core/verify.py:verify": the number of its exercise}
+FUNCTIONS = {f: one.number for one in EXERCISES.values() for f in one.functions}

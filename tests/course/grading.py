@@ -2,52 +2,34 @@
 
 Of the exercises asked for, what the learner has written is in the overlay; everything
 else is the package's own. Without -m that is all of the learner's work together, and
-once all of it is written, the tests marked `capstone` run too.
+once all of it is written, the tests marked `capstone` run too. Each test runs in a
+process of its own, with a limit of time and memory.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
 import re
-import signal
-import traceback
+import time
 from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
-from hypothesis.errors import Flaky
+from hypothesis.internal.conjecture import engine
 
-from course.catalogue import EXERCISES, Exercise
-from course.overlay import Unusable, is_written, put_in_front, with_functions
-
-N_LINES, WIDTH = 16, 150  # of what is told of a failure
-
-
-class Endless(BaseException):
-    """What does not end. No Exception: hypothesis would try it once more."""
-
-
-@contextmanager
-def limit(seconds: float) -> Iterator[None]:
-    """Raise Endless after so many seconds by the clock on the wall."""
-
-    def ring(*_: object) -> None:
-        raise Endless(f"no end after {seconds:g} s: does a loop go on for ever?")
-
-    if not hasattr(signal, "setitimer"):  # Windows has none
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # again, if an `except` took it
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+from course.apart import Ended, apart
+from course.catalogue import EXERCISES, FUNCTIONS, Exercise
+from course.learners import is_written, not_graded, with_functions
+from course.overlay import Unusable, put_in_front
+from course.telling import described, inputs, learners_line, line_in, told
 
 
 class Grader:
@@ -58,6 +40,8 @@ class Grader:
         if not folder.is_dir():
             raise Unusable(f"{folder}: no such folder; exercises.py start makes it")
         self.folder, self.seconds = folder.resolve(), config.getoption("--seconds")
+        if not 0 < self.seconds < float("inf"):
+            raise Unusable(f"--seconds must be above 0, got {self.seconds}")
         named = re.findall(r"\bexercise(\d+)\b", config.option.markexpr)
         numbers = {int(number) for number in named} or {*EXERCISES}
         self.asked = [one for n, one in EXERCISES.items() if n in numbers]
@@ -65,11 +49,16 @@ class Grader:
         self.missing = {
             n: [f for f in functions[n] if not is_written(folder, f)] for n in functions
         }
+        self.graded_by: dict[str, list[int]] = {}  # the exercises of a test
         self.outcomes: dict[int, Counter[str]] = {n: Counter() for n in functions}
-        self.failed = set[tuple[Path, int]]()
+        self.told: dict[int, str] = {}  # the first failure of each exercise
+        self.failed = set[tuple[str, int]]()
+        self.grades = config.getoption("--grades")
         config.option.tbstyle, config.option.reportchars = "short", ""
         if not config.getoption("--hypothesis-profile", None):
             settings.load_profile("learner")
+        engine.MAX_SHRINKING_SECONDS = self.seconds / 3  # an example comes in time
+        torch.set_num_threads(1)  # a fork waits for threads that it lost
         missing = [f for every in self.missing.values() for f in every]
         written = [f for n in functions for f in functions[n] if f not in missing]
         begun = [n for n in functions if self.missing[n] != functions[n]]
@@ -78,18 +67,33 @@ class Grader:
             self.markers["capstone"] = 0
         texts = with_functions(self.folder, written)
         config.add_cleanup(put_in_front(texts).cleanup)
-        for file in texts:
-            self.try_import(file)
-
-    def try_import(self, file: str) -> None:
-        """Raises Unusable where the learner's file does not run."""
         try:
-            with limit(self.seconds):
-                name = file.removesuffix(".py").replace("/", ".")
-                importlib.import_module(f"minispec.{name}")
-        except (Exception, SystemExit, Endless) as error:
-            where = self.learners_line(error) or f"{file}:"
-            raise Unusable(f"does not run: {where} {described(error)[0]}") from error
+            self.try_import(written)
+        except Ended as error:
+            where = line_in(self.folder, error.trace) or ", ".join(texts)
+            raise Unusable(f"does not run: {where}: {error}") from error
+
+    def try_import(self, written: list[str]) -> None:
+        """Raises Unusable where the learner's file does not run, or Ended."""
+        for attempt in (lambda work: apart(work, self.seconds), lambda work: work()):
+            if why := attempt(partial(self.import_error, written)):
+                raise Unusable(why)
+
+    def import_error(self, written: list[str]) -> str:
+        """Why the learner's functions cannot be imported; nothing if they can."""
+        for function in written:
+            file, name = function.split(":")
+            module = f"minispec.{file.removesuffix('.py').replace('/', '.')}"
+            try:
+                found: Any = importlib.import_module(module)
+                for part in name.split("."):
+                    found = getattr(found, part)
+            except (Exception, SystemExit) as error:
+                where = learners_line(self.folder, error) or f"{file}:"
+                return f"does not run: {where} {described(error)[0]}"
+            if not callable(found) or inspect.isclass(found):
+                return f"{file}: {name} should be a function, got {found!r:.80}"
+        return ""
 
     # ------------------------------------------------------------------ which tests
 
@@ -104,21 +108,46 @@ class Grader:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if self.graded_by(item)]
+        for item in items:
+            names = [name for name in self.markers if item.get_closest_marker(name)]
+            self.graded_by[item.nodeid] = [self.markers[name] for name in names]
+        items[:] = [item for item in items if self.graded_by[item.nodeid]]
 
-    def graded_by(self, item: pytest.Item) -> list[int]:
-        """The exercises, among those asked for and begun, that a test grades."""
-        return [n for name, n in self.markers.items() if item.get_closest_marker(name)]
+    # ---------------------------------------------------------------- running a test
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool:
+        """In a process of its own; what it reports is told here."""
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in self.reports(item):
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def reports(self, item: pytest.Item) -> list[pytest.TestReport]:
+        config, hook, began = item.config, item.config.hook, time.time()
+        pickled = partial(hook.pytest_report_to_serializable, config=config)
+
+        def run() -> list[Any]:
+            return [pickled(report=one) for one in runtestprotocol(item, log=False)]
+
+        try:
+            texts = apart(run, self.seconds)
+        except Ended as error:
+            where, duration = line_in(self.folder, error.trace), time.time() - began
+            why = told(doc_of(item), [str(error)], where)
+            report = pytest.TestReport(
+                item.nodeid, item.location, {}, "failed", why, "call", duration=duration
+            )
+            return [report]
+        back = hook.pytest_report_from_serializable
+        return [back(config=config, data=text) for text in texts]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if {(item.path, number) for number in self.graded_by(item)} <= self.failed:
+        numbers = self.graded_by[item.nodeid]
+        if {(item.nodeid.split("::")[0], number) for number in numbers} <= self.failed:
             pytest.skip("one failure of each file is enough to read")
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Iterator[None]:
-        with limit(self.seconds):
-            return (yield)
 
     # -------------------------------------------------------------- what became of it
 
@@ -128,38 +157,51 @@ class Grader:
     ) -> Generator[None, Any, Any]:
         report = yield
         if report.failed and call.excinfo is not None:
-            self.failed |= {(item.path, number) for number in self.graded_by(item)}
-            report.longrepr = self.told(item, call.excinfo.value)
-        if report.when == "call" or report.failed:
-            for number in self.graded_by(item):
-                self.outcomes.setdefault(number, Counter())[report.outcome] += 1
+            error = call.excinfo.value
+            where = learners_line(self.folder, error)
+            lines = described(error) + inputs(error)
+            report.longrepr = told(doc_of(item), lines, where)
         return report
 
-    def told(self, item: pytest.Item, error: BaseException) -> str:
-        """A failure: what the test says, what broke, what went in, and where."""
-        doc = getattr(getattr(item, "obj", None), "__doc__", None) or ""
-        lines = [line.strip() for line in doc.strip().splitlines()]
-        lines += described(error)
-        if not any(line.strip().startswith("expected: ") for line in lines):
-            notes = "\n".join(getattr(error, "__notes__", [])).splitlines()
-            lines += [line for line in notes if "=" in line][:N_LINES]
-        if where := self.learners_line(error):
-            lines.append(f"yours: {where}")
-        return "\n".join(f"  {line:.{WIDTH}}" for line in lines)
-
-    def learners_line(self, error: BaseException) -> str:
-        """The learner's line that the error came through last, if there is one."""
-        for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if Path(frame.filename).is_relative_to(self.folder):
-                file = Path(frame.filename).relative_to(self.folder)
-                return f"{file}:{frame.lineno}: {frame.line}"
-        return ""
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        vars(report).pop("_hypothesis_failing_examples", None)  # a patch for git
+        report.sections = [one for one in report.sections if one[0] != "Hypothesis"]
+        for number in self.graded_by[report.nodeid]:
+            if report.failed:
+                self.failed.add((report.nodeid.split("::")[0], number))
+                self.told.setdefault(number, str(report.longrepr))
+            if report.when == "call" or report.failed:
+                self.outcomes.setdefault(number, Counter())[report.outcome] += 1
 
     # ------------------------------------------------------------------------ the end
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not all(self.verdict(one).startswith("done") for one in self.asked):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if self.grades:
+            self.remember()
+
+    def remember(self) -> None:
+        """What became of each exercise that was asked for, in a file of all of them."""
+        from minispec.files.whole import replacing  # the copy
+
+        known = self.grades.read_text(encoding="utf-8") if self.grades.exists() else ""
+        grades = json.loads(known or "{}") | self.as_grades()
+        with replacing(self.grades) as part:
+            part.write_text(json.dumps(grades, indent=1) + "\n", encoding="utf-8")
+
+    def as_grades(self) -> dict[str, dict[str, Any]]:
+        return {
+            str(one.number): {
+                "title": one.title,
+                "points": one.points * self.verdict(one).startswith("done"),
+                "of": one.points,
+                "verdict": self.verdict(one),
+                "message": self.told.get(one.number, ""),
+                "at": time.time(),
+            }
+            for one in self.asked
+        }
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for one in self.asked:
@@ -168,6 +210,8 @@ class Grader:
         if self.failed:
             skipped = "skipped: the tests of a file after its first failure"
             terminalreporter.write_line(skipped)
+        for line in not_graded(self.folder, FUNCTIONS):
+            terminalreporter.write_line(f"warning: {line}")
 
     def verdict(self, one: Exercise) -> str:
         """How far the exercise is, and what to do next."""
@@ -179,18 +223,8 @@ class Grader:
             return f"{so_far}not written yet: {', '.join(missing)}"
         if not passed:
             return "not graded: no test ran"
-        return f"done, {passed} passed; now compare with minispec/"
+        return f"done, {passed} passed; exercises.py compare {one.number}"
 
 
-def described(error: BaseException) -> list[str]:
-    """What an error says, in few lines; its type unless it is an assertion."""
-    if isinstance(error, Flaky):
-        return [
-            "the same arguments gave two different results: draw only through the "
-            "randomness that is given, and remember nothing from call to call"
-        ]
-    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
-    if not isinstance(error, (AssertionError, Endless)):
-        lines = [f"{type(error).__name__}: {(lines or [''])[0]}", *lines[1:]]
-    more = ["..."] if len(lines) > N_LINES else []
-    return lines[:N_LINES] + more or ["the assertion does not hold"]
+def doc_of(item: pytest.Item) -> str | None:
+    return getattr(getattr(item, "obj", None), "__doc__", None)

@@ -1,0 +1,205 @@
+"""The learner's tool and the teacher's: scripts/exercises.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from course import learners
+from course.catalogue import EXERCISES, FUNCTIONS
+from course.overlay import PACKAGE, ROOT
+from course.stubs import piece, stub
+from support.script_loader import load_script, run_script
+
+SCRIPT = load_script("exercises")
+RIGHT = """
+def rollback(cache, length):
+    cache.truncate(min(length, cache.length))
+"""
+
+
+@pytest.fixture
+def remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the tool remembers the folder: not in the project, for a test."""
+    path = tmp_path / "remembered"
+    monkeypatch.setattr(SCRIPT, "REMEMBERED", path)
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+@pytest.fixture
+def says(remembered: Path, capsys: Any) -> Any:
+    """Run the tool; what it says, and on standard error if it fails."""
+
+    def tool(*arguments: object) -> str:
+        status = SCRIPT.main([*map(str, arguments)])
+        said = capsys.readouterr()
+        assert status == (2 if said.err else 0), said
+        return said.err or said.out
+
+    return tool
+
+
+# ------------------------------------------------------------------- the descriptions
+
+
+def test_every_exercise_is_described_and_graded() -> None:
+    marked = "".join(p.read_text() for p in (ROOT / "tests").glob("*/test_*.py"))
+    for number, one in EXERCISES.items():
+        assert len(one.hints) == 2 and "Contract: " in one.asks and 1 <= one.points <= 3
+        assert max(map(len, one.asks.splitlines())) <= 84
+        assert re.search(rf"mark\.exercise{number}\b", marked)
+    assert [*EXERCISES] == [*range(1, len(EXERCISES) + 1)]
+
+
+def test_exercises_and_notebooks_have_one_order_and_name_each_other() -> None:
+    notebooks = [one.notebook for one in EXERCISES.values()]
+    assert notebooks == sorted(notebooks)
+    for path in (ROOT / "notebooks").glob("[0-9]*.py"):
+        text = path.read_text(encoding="utf-8").rpartition("**Exercises**")[2]
+        text = text.replace("\n#", "").partition("grades):")[2]
+        named = [int(n) for n in re.findall(r"(?<!notebooks )\b(\d+) \(", text)]
+        number = int(path.name[:2])
+        own = [n for n, one in EXERCISES.items() if one.notebook == number]
+        assert named == own, path.name
+
+
+def test_stubs_are_the_package_without_the_graded_bodies() -> None:
+    for file in {file for one in EXERCISES.values() for file in one.files}:
+        names = [f.split(":")[1] for f in FUNCTIONS if f.startswith(f"{file}:")]
+        whole = (PACKAGE / file).read_text(encoding="utf-8")
+        its, all_ = map(learners.ast.parse, (stub(file), whole))
+        found = learners.definitions(its)
+        assert {*names} <= {*found} == {*learners.definitions(all_)}
+        new = {*stub(file).splitlines()} - {*whole.splitlines()}
+        assert len(new) == len(names) and all("NotImpl" in line for line in new)
+
+
+# ------------------------------------------------------------------------ the learner
+
+
+def test_from_start_to_status(says: Any, tmp_path: Path, remembered: Path) -> None:
+    """The folder and what was graded are remembered; work that is there stays."""
+    assert "no folder is known: exercises.py start DIR makes one" in says("status")
+    mine = tmp_path / "mine"
+    (mine / "core").mkdir(parents=True)
+    (mine / "core/rollback.py").write_text(RIGHT)
+    n_files = len(SCRIPT.FILES)
+    assert f"{n_files - 1} files written to {mine}, 1 kept" in says("start", "mine")
+    assert (mine / "core/rollback.py").read_text() == RIGHT
+    assert says("next").startswith("Exercise 1: ")
+    table = says("status")
+    assert re.search(r" 9  Rollback .* not graded yet\n", table)
+    assert re.search(r" 8  Rejection and the residual .* -\n", table)
+
+    said = says("check", 99)
+    assert f"exercises are 1 to {len(EXERCISES)}, got 99" in said
+    cache = (PACKAGE / "model/kv_cache.py").read_text()
+    (mine / "model/kv_cache.py").write_text(cache)
+    done = run_script("exercises", "--dir", mine, "check", 9)
+    assert done.returncode == 0 and "exercise 9, Rollback: done, " in done.stdout, done
+    assert re.search(r" 9  Rollback .* done\n", says("status"))
+    later = time.time() + 9
+    os.utime(mine / "core/rollback.py", (later, later))
+    assert re.search(r" 9  Rollback .* done \(changed since\)\n", says("status"))
+
+    shown = says("compare", 9)
+    assert "# yours, core/rollback.py:" in shown and "cache.truncate(min(" in shown
+    assert "# minispec/core/rollback.py:\ndef rollback(" in shown
+    assert "def append(" not in shown and "import" not in shown
+    said = says("reset", 9)
+    assert (mine / "core/rollback.py.old").read_text() == RIGHT
+    assert "rollback.py: reset; what you had is in rollback.py.old" in said
+    text = (mine / "model/kv_cache.py").read_text()
+    assert 'NotImplementedError("exercise 9: KVCache.truncate")' in text
+    assert "self.length += n_new" in text  # exercise 3 stays
+    assert re.search(r" 9  Rollback .* -\n", says("status"))
+
+    assert says("hint", 8, 2).strip() == EXERCISES[8].hints[1]
+    remembered.write_text(f"{tmp_path / 'gone'}")
+    assert re.search("gone'?: no such folder; exercises.py start", says("status"))
+
+
+def test_a_command_runs_on_the_learners_code(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    code = "def expected_tokens(alpha, gamma): return 42.0"
+    whole = (PACKAGE / "core/analysis.py").read_text()
+    (tmp_path / "core/analysis.py").write_text(
+        "\n".join([code, *piece(whole, "best_gamma")])
+    )
+    plan = ("plan", "--alpha", "0.8", "--cost", "0.1")
+    for command in (("--", *plan), plan):
+        done = run_script("exercises", "--dir", tmp_path, "run", *command)
+        assert "yours: expected_tokens" in done.stderr and "42.0" in done.stdout, done
+
+
+def test_watch_grades_what_is_saved(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    command = [sys.executable, f"{SCRIPT.__file__}", "--dir", str(tmp_path), "watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        try:
+            assert "watching" in watching.stdout.readline()
+            whole = (PACKAGE / "core/verify.py").read_text()
+            (tmp_path / "core/verify.py").write_text(whole)
+            lines = iter(watching.stdout.readline, "")
+            assert any("Parallel verification: done, " in line for line in lines)
+        finally:
+            watching.kill()
+    assert json.loads((tmp_path / ".progress.json").read_text())["6"]["points"] == 1
+
+
+# ------------------------------------------------------------------------ the teacher
+
+
+@pytest.mark.slow
+def test_each_exercise_is_graded_alone_whatever_the_others_are(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core/verify.py").write_text((PACKAGE / "core/verify.py").read_text())
+    (tmp_path / "core/analysis.py").write_text("def expected_tokens(:")
+    (tmp_path / "core/speculative.py").write_text(stub("core/speculative.py"))
+    done = run_script("exercises", "grade", tmp_path, "--json")
+    found = json.loads(done.stdout)
+    assert found["points"] == 1 and found["of"] == sum(
+        one.points for one in EXERCISES.values()
+    )
+    assert found["exercises"]["6"]["points"] == 1
+    assert "line 1: invalid syntax" in found["exercises"]["12"]["verdict"]
+    assert "not written yet" in found["exercises"]["10"]["verdict"]
+
+
+@pytest.mark.slow
+def test_a_students_repository_grades_without_showing_solutions(tmp_path: Path) -> None:
+    out = tmp_path / "students"
+    assert SCRIPT.main(["student-repo", str(out)]) == 0
+    log = ["git", "-C", str(out), "log", "--oneline"]
+    assert subprocess.run(log, capture_output=True, text=True).stdout.count("\n") == 1
+    sources = [*(out / "minispec").rglob("*.py"), *(out / "tests/course").rglob("*.*")]
+    text = "\n".join(path.read_text(errors="replace") for path in sources)
+    for function in FUNCTIONS:
+        file, name = function.split(":")
+        body = piece((PACKAGE / file).read_text(encoding="utf-8"), name)[-2:]
+        assert "\n".join(body) not in text, function
+
+    def check(number: int) -> tuple[int, str]:
+        command = [sys.executable, "scripts/exercises.py", "check", str(number)]
+        done = subprocess.run(command, cwd=out, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    path = out / "minispec/core/verify.py"
+    status, said = check(6)
+    assert status != 0 and "not written yet: core/verify.py:verify" in said, said
+    path.write_text((PACKAGE / "core/verify.py").read_text())
+    status, said = check(6)
+    assert status == 0 and "Parallel verification: done, " in said, said
+    compare = [sys.executable, "scripts/exercises.py", "compare", "6"]
+    done = subprocess.run(compare, cwd=out, capture_output=True, text=True)
+    assert "has no solutions" in done.stderr and done.returncode == 2
