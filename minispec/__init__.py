@@ -3,6 +3,9 @@
     core/       the subject itself: read this first, in the order of its __init__
     model/      a GPT-2 by hand, over an explicit KV cache
     drafters/   other ways to guess ahead
+    judges/     other ways to decide which drafts stay
+    trees/      several guesses at each position
+    batches/    many texts at once
     exactness/  the proof: every outcome of chance, enumerated
     files/      checkpoints, tokenizers, and the pair that ships with the project
     show/       a decode made visible
