@@ -8,7 +8,7 @@ import sys
 import minispec
 from minispec.commands import batch, compare, generate, inspect, plan, prove, trace
 from minispec.commands.ending import Parser, ended
-from minispec.commands.ranks import quiet
+from minispec.commands.ranks import leave, quiet
 
 DESCRIPTION = """\
 Speculative decoding, written to be read: a small draft guesses, a large target checks
@@ -46,4 +46,6 @@ def run_command(argv: list[str]) -> int:
     if not argv or (argv[0].startswith("-") and argv[0] not in ABOUT):
         argv = ["compare", *argv]
     args = make_parser().parse_args(argv)
-    return args.run(args)
+    status = args.run(args)
+    leave()
+    return status

@@ -47,6 +47,13 @@ def split_among_ranks(target: GPT) -> GPT:
     return split(target)
 
 
+def leave() -> None:
+    """Wait for the others: a rank that is gone breaks exchanges they are still in."""
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+
+
 def own_device(name: str) -> str:
     """The device of that name for this rank: each has a GPU of its own."""
     rank = os.environ.get("LOCAL_RANK", "0")
