@@ -46,6 +46,8 @@ from minispec.core.analysis import (
 from minispec.core.autoregressive import next_probs
 from minispec.core.rollback import rollback
 from minispec.core.verify import verify
+from minispec.model.layers import Conv1D
+from minispec.model.packed import pack
 from workbench import DRAFT, TARGET, by_turns, encode, milliseconds, passages
 
 # %% [markdown]
@@ -221,6 +223,57 @@ titles(ax, "gamma (drafted tokens)", "speed-up over the target alone")
 # pass over nine tokens does cost more than one over one. With the measured $v$ the
 # prediction needs only alpha from the texts. Both leave out the pass over the prompt,
 # which weighs more the fewer passes follow.
+#
+# ## Why verifying is free on one machine and not on another
+#
+# A pass is a few rows times large matrices. While reading a matrix takes longer than
+# the arithmetic of its rows, further rows are free: so it is on a GPU, for hundreds of
+# them. On a CPU it depends on the product. torch's plain one gets dearer from the first
+# row on; `load_pair` lays the weights out in tiles that stay in the cache while all
+# rows pass (`model/packed.py`). Time both: all products of 12 layers, nothing else.
+#
+# **Predict, then run:** how much dearer are nine rows than one, plain and in tiles?
+
+# %%
+ROWS = (1, 5, 9, 13)
+
+
+def matrices(width: int) -> torch.nn.ModuleList:
+    """The four matrices of each of 12 layers."""
+    shapes = [(1, 3), (1, 1), (1, 4), (4, 1)] * 12
+    layers = torch.nn.ModuleList(Conv1D(a * width, b * width) for a, b in shapes)
+    for parameter in layers.parameters():
+        torch.nn.init.normal_(parameter, std=0.02)
+    return layers.requires_grad_(False)
+
+
+def through(layers: torch.nn.ModuleList, rows: int):
+    """One pass of so many rows through all of them, one after another."""
+    inputs = [torch.ones(1, rows, n_in) for n_in in n_inputs]
+    return lambda: [layer(x) for layer, x in zip(layers, inputs)]
+
+
+print("width  layout    ms for 1, 5, 9, 13 rows       13 rows / 1")
+for width in (256, 768):
+    untouched = matrices(width)
+    n_inputs = [layer.weight.shape[0] for layer in untouched]
+    layouts = {"plain": untouched, "tiles": pack(matrices(width))}
+    works = {
+        (name, rows): through(layers, rows)
+        for name, layers in layouts.items()
+        for rows in ROWS
+    }
+    taken = milliseconds(works, repeats=9, calls=2)
+    for name in layouts:
+        row = [taken[name, rows] for rows in ROWS]
+        shown = "".join(f"{one:>7.1f}" for one in row)
+        print(f"{width:>5}  {name:<6}{shown}{row[-1] / row[0]:>18.2f}")
+
+# %% [markdown]
+# The weights, the arithmetic and the result are the same. What differs is how often a
+# weight travels from memory, and that is what decides whether a draft that is rejected
+# costs anything. The same model so has another best gamma on another machine, and even
+# in another library on the same machine.
 #
 # ## Is every draft accepted with the same probability?
 #
