@@ -90,6 +90,20 @@ def test_the_distribution_of_a_row_is_the_targets(n_neighbours: int) -> None:
     assert_same_distribution(output_distribution(in_a_batch), expected)
 
 
+def test_coupled_texts_depend_on_their_own_seed_alone() -> None:
+    """Not on their neighbours, the drafter, or the order of the rows."""
+    target, draft = tiny(), tiny(seed=1)
+    requests = [
+        Request(torch.tensor([0, i % 4]), 5 + i, Sampling(noise_seed=i), gamma)
+        for i, gamma in enumerate([1, 2, 3, 1, 2, 3])
+    ]
+    chances = [Seeded(9) for _ in requests]
+    batch = generate_batch(target, BatchModelDrafter(draft), requests, chances, 4)
+    for done in batch:
+        alone = generate_alone(target, requests[done.index], Seeded(0))
+        assert done.generation.tokens == alone.tokens
+
+
 def test_texts_come_as_they_end_and_waiting_ones_take_their_rows() -> None:
     target, draft = tiny(), tiny(seed=1)
     lengths = [9, 1, 1, 1, 1]

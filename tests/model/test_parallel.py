@@ -52,7 +52,8 @@ def on_two_ranks(work: Callable[[], Any], folder: Path) -> list[Any]:
 
 def requests() -> list[Request]:
     warm, greedy = Sampling(1.1, eos_ids=(6,)), Sampling(temperature=0)
-    return [Request(PROMPT, 30, warm), Request(PROMPT, 30, greedy)]
+    samplings = warm, greedy, Sampling(noise_seed=3)
+    return [Request(PROMPT, 30, sampling) for sampling in samplings]
 
 
 def texts(model: GPT) -> list[tuple[int, ...]]:
