@@ -252,6 +252,13 @@ print(
 # nor starting explains is mostly the products themselves: a product of a matrix and a
 # vector reads these small matrices more slowly than a plain sum reads memory.)
 #
+# One question is left open here. Figure 1.1 says that a pass over a few tokens takes as
+# long as a pass over one, because the weights are read once for all of them. A program
+# must also *do* that. A plain product of nine rows on two cores takes about twice as
+# long as one of a single row; the same product with the weights in another layout 1.4
+# times as long. This, more than any model, decides where speculation pays; notebook 5
+# measures it.
+#
 # ## Questions
 #
 # 1. In the model of figure 1.1 memory gets twice as fast, arithmetic stays as it is.
