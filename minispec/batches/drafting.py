@@ -62,9 +62,9 @@ class BatchModelDrafter:
         self.model, self.sampling = model, sampling
 
     def begin(self, n_rows: int, capacity: int) -> None:
-        # A pass writes two tokens of a row at most, perhaps as padding.
-        longest = min(capacity, self.model.config.n_positions) + 2
-        self.cache = RaggedCache(self.model.new_cache(longest, n_rows))
+        # A row that drafted nothing for long feeds all it missed, others are padded.
+        longest = min(capacity, self.model.config.n_positions)
+        self.cache = RaggedCache(self.model.new_cache(2 * longest, n_rows))
 
     def join(self, text: Text) -> None:
         row = self.cache.join()

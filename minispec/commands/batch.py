@@ -109,7 +109,7 @@ def decoded(lines: list[str], args: argparse.Namespace, pair: Pair) -> Iterator[
     for number, line in enumerate(lines):
         try:
             items[number] = item_of(stated_in(line), number, args, pair)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             yield Done(number, Generation(()), ValueError(str(error)))
     numbers = list(items)
     requests = [items[number].request for number in numbers]

@@ -70,6 +70,11 @@ def check_method(args: argparse.Namespace) -> None:
             f"--drafter {args.drafter} reads hidden states of an unsplit target: over "
             "several processes take model, ngram or suffix"
         )
+    if several() and args.gamma == "auto":
+        raise ValueError(
+            "--gamma auto measures costs, which differ from process to process: over "
+            "several give a number or history"
+        )
     if args.tree and args.judge != "reject":
         raise ValueError(
             f"--judge {args.judge} judges chains: leave out --tree or --judge"

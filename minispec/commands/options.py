@@ -119,7 +119,8 @@ def add_model_options(
     add("--drafter", choices=drafters, default="model", help=WHO + none)
     ahead = "how many tokens to guess before the target verifies them: more gain if "
     ahead += "they are right, more waste if not; history follows what was accepted, "
-    ahead += "auto what pays best by costs measured first (%(default)s)"
+    ahead += "auto what pays best by costs measured first, so that the text depends on "
+    ahead += "them and not on the seed alone (%(default)s)"
     add("--gamma", type=gamma_from, default=4, metavar="N", help=ahead)
     where = "where the models run; auto is the fastest device there is (%(default)s)"
     add("--device", choices=("auto", *DEVICES), default="auto", help=where)

@@ -160,7 +160,8 @@ class IntersectionDrafter(ForeignDrafter):
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
         ids, tokens = self.reading.read(prefix, gamma), list[int]()
         rows = [torch.empty(0, self.vocab_size, device=prefix.device)]
-        while len(tokens) < gamma:
+        K = min(gamma, self.model.config.n_positions - len(ids) + 1)
+        while len(tokens) < K:
             shared = self.next_row(ids)[self.mine]
             if not shared.sum() > 0:  # nothing it would say now is shared
                 break

@@ -90,6 +90,21 @@ def test_the_distribution_of_a_row_is_the_targets(n_neighbours: int) -> None:
     assert_same_distribution(output_distribution(in_a_batch), expected)
 
 
+def test_a_row_that_drafted_nothing_for_long_catches_up() -> None:
+    """It then feeds many tokens at once, and its neighbours are padded as far."""
+    target, draft = tiny(5, 0, 64, 2), tiny(5, 9, 24)
+    requests = [
+        Request(torch.tensor([1]), 60, gamma=lambda past: 3 * (len(past) >= 20)),
+        Request(torch.tensor([2, 3] * 11), 40, gamma=2),
+    ]
+    chances = [Seeded(0), Seeded(1)]
+    batch = generate_batch(target, BatchModelDrafter(draft), requests, chances, 2)
+    assert texts_of(list(batch)) == [
+        generate(target, ModelDrafter(draft), request, Seeded(seed))
+        for seed, request in enumerate(requests)
+    ]
+
+
 def test_coupled_texts_depend_on_their_own_seed_alone() -> None:
     """Not on their neighbours, the drafter, or the order of the rows."""
     target, draft = tiny(), tiny(seed=1)

@@ -60,6 +60,7 @@ def test_a_line_that_fails_is_named_and_the_others_go_on(
         '{"prompt": "a", "gamma": 0}': "gamma must be at least 1",
         '{"prompt": "a", "eos_ids": [1.5]}': "EOS id must be a whole number",
         '{"prompt": "a", "temperature": -1}': "temperature must be",
+        f'{{"prompt": "a", "temperature": 1{"0" * 330}}}': "too large",
         "x" * 200: "shorten the prompt",
     }
     file = prompts(tmp_path, *faulty, "fine")

@@ -97,6 +97,13 @@ def test_the_distribution_is_the_targets(way: str, own: str, sampling: str) -> N
     assert_same_distribution(found, expected)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_drafts_end_with_the_drafts_context(way: str) -> None:
+    foreign, prefix = drafter(way, DRAFTS["letters"]), torch.tensor([2] * 9)
+    foreign.begin(tiny(4).new_cache())
+    assert len(foreign.propose(prefix, 40, Seeded(0)).tokens) <= 12
+
+
 def test_where_nothing_is_shared_intersection_drafts_nothing() -> None:
     target, own = Toy("aa", "ab", "ba", "bb"), Toy("a", "b")
     own.specials = {}
