@@ -8,7 +8,7 @@ itself.
 If reading the weights takes most of the time, one pass over K + 1 tokens costs little
 more than one over a single token, because both read them all (`minispec plan` shows the
 arithmetic). That is where the speed comes from. On a CPU it costs noticeably more (the
-README has figures), which `analysis.py` takes into account.
+handbook has figures), which `analysis.py` takes into account.
 
 Paper: Leviathan, Kalman and Matias 2023, algorithm 1, "run M_p in parallel".
 """
