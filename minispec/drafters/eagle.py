@@ -14,8 +14,8 @@ features, so `rollback` drops every row that was built from a guess, accepted or
 and the next round feeds the real ones in one pass with its first draft.
 
 `Eagle3` differs in two things: what it reads is fused from a low, a middle and the last
-layer, and what it feeds itself is its own output, which need not resemble a feature. It
-is trained as it is used, through its own outputs (`scripts/head_recipes.py`).
+layer, and what it feeds itself is its own output, which need not resemble a feature.
+Both are trained as they are used, on their own outputs (`scripts/head_recipes.py`).
 
 A drafted token costs one small step, which must be cheap: `folded` has it.
 
@@ -33,9 +33,10 @@ from minispec.core.draft import Drafter
 from minispec.core.randomness import Randomness
 from minispec.core.rollback import rollback
 from minispec.core.sampling import Sampling
-from minispec.drafters.folded import Affine, Folded
+from minispec.drafters.folded import Folded
 from minispec.drafters.heads import Drafts, Head, HeadDrafter
 from minispec.model.attention import fused_attention
+from minispec.model.bare import Affine
 from minispec.model.gpt2 import GPT, Block, GPTConfig
 from minispec.model.kv_cache import KVCache
 from minispec.model.layers import Conv1D, LayerNorm

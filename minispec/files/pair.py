@@ -15,6 +15,7 @@ from minispec.files.checkpoint.config import config_from_json, read_json
 from minispec.files.checkpoint.vocabulary_rows import is_padded
 from minispec.files.errors import CheckpointError, shown
 from minispec.files.tokenizer import Tokenizer
+from minispec.model.bare import lay_bare
 from minispec.model.gpt2 import GPT, GPTConfig
 from minispec.model.packed import pack
 
@@ -42,9 +43,9 @@ def load_pair(
 ) -> Pair:
     """Load both checkpoint folders, ready to decode; the EOS ids are the target's.
 
-    Large weights are packed where that is faster (`model/packed.py`), after `convert`
-    has had the target; `load_model` gives them plain. `device` may be "auto", the
-    fastest there is.
+    Large weights are packed where that is faster (`model/packed.py`) and blocks laid
+    bare (`model/bare.py`), after `convert` has had the target; `load_model` gives the
+    plain model. `device` may be "auto", the fastest there is.
 
     Raises ValueError (CheckpointError, TokenizerError) for a folder that is missing or
     faulty, for vocabularies that differ (a drafted id must mean the same to both), and
@@ -73,7 +74,7 @@ def load_packed(
     """One model of a pair, ready to decode. Raises as `load_pair` does."""
     device = device_named(device, dtype)
     model, tokenizer = load_model(folder, dtype)
-    return pack(convert(model.to(device))), tokenizer
+    return lay_bare(pack(convert(model.to(device)))), tokenizer
 
 
 def device_named(name: torch.device | str, dtype: torch.dtype) -> torch.device:
@@ -88,7 +89,7 @@ def device_named(name: torch.device | str, dtype: torch.dtype) -> torch.device:
     if str(name).partition(":")[0] not in found:
         raise ValueError(
             f"no device {name!s:.80} for {dtype} here: choose auto or "
-            f"{', '.join(found)} (mps has no float64)"
+            f"{', '.join(found)}"
         )
     return torch.device(name)
 
