@@ -142,23 +142,21 @@ def check_proposal(proposal: Proposal, gamma: int, vocab_size: int) -> None:
 def check_numbers(tokens: Tensor, rows: Tensor) -> None:  # [K], [K, V]
     """The part of `check_proposal` that needs the numbers: one wait for all."""
     V = rows.shape[1]
-    known = tokens.clamp(0, V - 1)
-    sums, lowest = rows.sum(dim=-1), rows.amin(dim=-1)
-    is_distribution = ((sums - 1).abs() <= 1e-4) & (lowest >= 0)  # never with NaN
-    can_be_drawn = rows.gather(1, known[:, None])[:, 0] > 0
-    right = torch.stack([known == tokens, is_distribution, can_be_drawn])
-    ids_fit, rows_fit, drawn_fit = right.all(dim=1).tolist()
-    if not ids_fit:
+    drawn = rows.gather(1, tokens.clamp(0, V - 1)[:, None])[:, 0]
+    found = torch.stack([tokens, rows.sum(dim=-1), rows.amin(dim=-1), drawn])
+    ids, sums, lowest, chances = found.tolist()
+    if not all(0 <= token < V for token in ids):
         raise ValueError(
             f"drafted ids must be at least 0 and below {V}, got {tokens.tolist()!s:.80}"
             ": do the drafter and the target share a vocabulary?"
         )
-    if not rows_fit:
+    # With NaN, no comparison holds
+    if not all(abs(mass - 1) <= 1e-4 for mass in sums) or not min(lowest) >= 0:
         raise ValueError(
             "rows of draft_probs must be 0 or more and sum to 1, got sums "
-            f"{sums.tolist()!s:.80} and a lowest entry of {lowest.min():g}"
+            f"{sums!s:.80} and a lowest entry of {rows.min():g}"
         )
-    if not drawn_fit:
+    if not all(chance > 0 for chance in chances):
         raise ValueError(
             "a drafted token has draft probability 0: draft_probs must be the very "
             "distribution the token was drawn from (one-hot for a fixed choice)"

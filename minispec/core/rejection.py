@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from minispec.core.randomness import Randomness
@@ -83,4 +84,4 @@ def residual(target_row: Tensor, draft_row: Tensor) -> Tensor:  # [V], [V] -> [V
     mass = excess.sum()
     # No mass: the draft is at least the target everywhere, so it exceeds a sum of 1 by
     # rounding, and rounding alone rejected. (Equal rows are never rejected: ratio 1.)
-    return excess / mass if mass > 0 else target_row
+    return torch.where(mass > 0, excess / mass, target_row)

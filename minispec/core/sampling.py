@@ -14,6 +14,7 @@ section 4.1. Left out: penalties by count, n-gram bans, typical and eta sampling
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -91,7 +92,7 @@ def logits_to_probs(
         scores = forbid_early_eos(scores, sampling, len(history))
     highest = scores.amax(dim=-1, keepdim=True)
     # Elsewhere this would wait for the device: there, NaN goes on to the draw.
-    if scores.is_cpu and not highest.isfinite().all():
+    if scores.is_cpu and not all(map(math.isfinite, highest[:, 0].tolist())):
         raise ValueError(
             "the logits hold NaN, +inf, or a row of only -inf: check the weights, "
             "and that min_length does not forbid the only tokens left"
