@@ -51,6 +51,7 @@ from minispec.files.pair import SHIPPED, Pair, load_packed, load_pair
 from minispec.judges.block import reject_block
 
 LONGEST = 12  # the longest draft that is tried
+PAUSE = 0.002  # seconds between passes, in which most drafters draft
 ALONE = "target alone"
 HEADING = """\
 | drafter | gamma | by position | per pass | cost | speed-up | predicted |
@@ -101,7 +102,8 @@ class Bench:
         self.sampling = Sampling(temperature)
         encode = pair.tokenizer.encode
         self.prompts = [torch.tensor(encode(prompt)) for prompt in PROMPTS]
-        self.seconds = seconds_of_passes(pair.target, torch.cat(self.prompts))
+        text = torch.cat(self.prompts)
+        self.seconds = seconds_of_passes(pair.target, text, PAUSE)
         self.verify_cost = verify_cost_from(self.seconds)
 
     def alone(self, seed: int) -> None:

@@ -188,38 +188,54 @@ def measure_costs(
 ) -> Costs:  # prefix [n]
     """Time four calls of each part per repeat, interleaved; medians over the repeats.
 
-    Each part leaves its cache as it found it: all of the prefix but the last token.
+    Each part leaves its cache as it found it: all of the prefix but the last token. A
+    verification comes after a draft, as in a decode: while that is made, weights leave
+    the processor's cache, and the pass takes longer than one after another pass.
     """
     target, held, longest = pair.target, len(prefix) - 1, max(lengths)
     cache, randomness = target.new_cache(len(prefix) + longest), Seeded(1)
     sampling, drafter = Sampling(temperature), drafter_of(pair, temperature)
     drafter.begin(cache)
 
-    def draft_steps(repeat: int) -> Any:
-        for _ in range(4):
-            proposal = drafter.propose(prefix, longest, randomness)
-            drafter.rollback(held)
+    def propose() -> Any:
+        proposal = drafter.propose(prefix, longest, randomness)
+        drafter.rollback(held)
         return proposal
 
-    ready = draft_steps(0)
+    ready = propose()
 
-    def round_of(K: int) -> Callable[[int], None]:
+    def draft_step(repeat: int) -> float:
+        return seconds_of(propose) / longest
+
+    def round_of(K: int) -> Callable[[int], float]:
         tokens, rows = ready.tokens[:K], ready.draft_probs[:K]
 
-        def run(repeat: int) -> None:
-            for _ in range(4):
-                target_probs = verify(target, cache, prefix, tokens, sampling)
-                reject(tokens, rows, target_probs, randomness)
-                rollback(cache, held)
+        def judge() -> None:
+            target_probs = verify(target, cache, prefix, tokens, sampling)
+            reject(tokens, rows, target_probs, randomness)
+            rollback(cache, held)
 
-        return run
+        return lambda repeat: seconds_of(judge, before=propose if K else int)
 
     rounds = {f"{K}": round_of(K) for K in {0, *lengths}}
     taken: dict[str, list[float]] = {}
     for work in rounds.values():
         work(0)  # warm up, and fill the cache
-    for sample in interleave({"draft": draft_steps, **rounds}, repeats):
-        taken.setdefault(sample.name, []).append(sample.seconds / 4)
+    for sample in interleave({"draft": draft_step, **rounds}, repeats):
+        taken.setdefault(sample.name, []).append(sample.result)
     medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
-    step = medians.pop("draft") / longest
+    step = medians.pop("draft")
     return Costs(len(prefix), step, {int(K): s for K, s in sorted(medians.items())})
+
+
+def seconds_of(
+    work: Callable[[], object], before: Callable[[], object] = int, n: int = 4
+) -> float:
+    """The mean time of `n` calls, each with an untimed call before it."""
+    total = 0.0
+    for _ in range(n):
+        before()
+        started = time.perf_counter()
+        work()
+        total += time.perf_counter() - started
+    return total / n

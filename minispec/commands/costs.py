@@ -1,4 +1,8 @@
-"""What drafting and verifying cost here: what --gamma auto and the best tree ask."""
+"""What drafting and verifying cost here, for --gamma auto.
+
+Costs are timed, so two runs may draft other lengths. Where the target draws, they may
+then write other texts, of the same distribution.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +57,8 @@ def measured_costs(
     rounds = speculative_rounds(target, timed, request, Seeded(0))
     for _ in islice(rounds, N_ROUNDS):
         pass
-    seconds = seconds_of_passes(target, request.prompt)
     drafting = median(timed.seconds[1:] or timed.seconds or [0.0])
+    seconds = seconds_of_passes(target, request.prompt, pause=GAMMA * drafting)
     return drafting / seconds[1], verify_cost_from(seconds)
 
 
@@ -72,8 +76,14 @@ def verify_cost_from(seconds: dict[int, float]) -> Callable[[int], float]:
 
 
 @torch.inference_mode()
-def seconds_of_passes(target: GPT, prompt: Tensor) -> dict[int, float]:
-    """The median time of a pass over some tokens after the prompt, for each of ROWS."""
+def seconds_of_passes(
+    target: GPT, prompt: Tensor, pause: float = 0.0
+) -> dict[int, float]:
+    """The median time of a pass over some tokens after the prompt, for each of ROWS.
+
+    Before a pass over several tokens comes a pause, in seconds, as long as drafting
+    takes: meanwhile weights leave the processor's cache, and the pass takes longer.
+    """
     capacity = target.config.n_positions
     fits = [rows for rows in ROWS if rows < capacity]
     cache = target.new_cache()
@@ -84,6 +94,7 @@ def seconds_of_passes(target: GPT, prompt: Tensor) -> dict[int, float]:
     for _ in range(N_TIMES):
         for rows in fits:  # by turns: a slow moment hits all of them
             ids = torch.zeros(1, rows, dtype=torch.long, device=cache.device)
+            time.sleep(pause if rows > 1 else 0)
             started = time.perf_counter()
             logits = target(ids, cache, last=rows)
             float(logits[0, 0, 0])  # waits for the device
