@@ -6,7 +6,7 @@ places of the text: cross-entropy, in nats.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -53,6 +53,8 @@ class Recipe:
     loss: Callable[[Any, Batch], Tensor]  # of one batch, in nats
     plan: Plan
     length: int = 256  # of the windows it is trained on, cut out of longer ones
+    plays_alone: float = 0.5  # of the steps; then half of each batch are own texts
+    after: str | None = None  # the recipe whose head it begins from
 
 
 def imitation(truth: Tensor, logits: Tensor) -> Tensor:  # 2 x [B, T, V] -> []
@@ -62,16 +64,6 @@ def imitation(truth: Tensor, logits: Tensor) -> Tensor:  # 2 x [B, T, V] -> []
     same, and it takes half the time.
     """
     return F.cross_entropy(logits.float().flatten(0, 1), truth.flatten(0, 1))
-
-
-def eagle_loss(head: Eagle, batch: Batch, shift: int = 1) -> Tensor:
-    """Features and distributions of position i + 1, from f_i and token i + `shift`."""
-    T = batch.ids.shape[1] - 1
-    embeddings = batch.target.wte(batch.ids[:, shift : shift + T])
-    guess, seen = head(batch.features[:, :-1], embeddings)
-    wide = F.smooth_l1_loss(guess.float(), batch.features[:, 1:])
-    logits = batch.target.head(seen)
-    return wide + imitation(batch.truth[:, 1:], logits)
 
 
 class Unrolled:
@@ -99,17 +91,37 @@ def unrolled_mask(T: int, depth: int) -> Tensor:  # -> [T, (depth + 1) T]
     return torch.zeros(T, (depth + 1) * T).where(torch.cat(seen, dim=1), -torch.inf)
 
 
-def eagle3_loss(head: Eagle3, batch: Batch, depth: int = 3) -> Tensor:
-    """Imitation after real features, after one guess, two, ... (training-time test)."""
-    embeddings, truth = batch.target.wte(batch.ids[:, 1:]), batch.truth[:, 1:]
-    features = head.read(batch.target, batch.taps, slice(None, -1))
-    cache, loss = Unrolled(), torch.zeros(())
+def unrolled(
+    head: Eagle, features: Tensor, embeddings: Tensor, depth: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """`head`'s results after real features, after one guess, ... (training-time test).
+
+    [B, T, *], [B, T, E] -> `depth` times (guesses [B, T, *], for the head [B, T, E])
+    """
+    cache = Unrolled()
     for k in range(depth):
         mask = unrolled_mask(embeddings.shape[1], k).to(embeddings.dtype)
-        own, seen = head(features, embeddings, cache, mask)
-        logits = batch.target.head(seen)
-        loss = loss + 0.8**k * imitation(truth[:, k:], logits[:, k:])
-        features = F.pad(own, (0, 0, 1, 0))[:, :-1]  # what was guessed for row j
+        guess, seen = head(features, embeddings, cache, mask)
+        yield guess, seen
+        features = F.pad(guess, (0, 0, 1, 0))[:, :-1]  # what was guessed for row j
+
+
+def eagle_loss(
+    head: Eagle, batch: Batch, shift: int = 1, depth: int = 1, wide: bool = True
+) -> Tensor:
+    """Distributions of position i + 1, from f_i and token i + `shift`, or from guesses.
+
+    With `wide`, its features too: what is guessed shall be one.
+    """
+    T, loss = batch.ids.shape[1] - 1, torch.zeros(())
+    features = head.read(batch.target, batch.taps, slice(None, -1))
+    embeddings = batch.target.wte(batch.ids[:, shift : shift + T])
+    for k, (guess, seen) in enumerate(unrolled(head, features, embeddings, depth)):
+        logits = batch.target.head(seen[:, k:])
+        one = imitation(batch.truth[:, 1 + k :], logits)
+        if wide:
+            one = one + F.smooth_l1_loss(guess[:, k:], batch.features[:, 1 + k :])
+        loss = loss + 0.8**k * one
     return loss / sum(0.8**k for k in range(depth))
 
 
@@ -187,11 +199,25 @@ def mtp_loss(head: MTP, batch: Batch) -> Tensor:
 
 
 EAGLE_PLAN = Plan(5000, 3e-3, weight_decay=0.01, seed=11)
+# EAGLE of 2024 learns from real features alone. Then it is taught on at its own
+# guesses, as in HASS (Zhang et al. 2025, arXiv 2408.15766).
+TAUGHT_ON = Plan(3000, 1e-3, weight_decay=0.01, seed=18)
 
 RECIPES: dict[str, Recipe] = {
-    "eagle": Recipe(Eagle, eagle_loss, EAGLE_PLAN),
+    "eagle-2024": Recipe(Eagle, eagle_loss, EAGLE_PLAN),
     "eagle-no-shift": Recipe(Eagle, partial(eagle_loss, shift=0), EAGLE_PLAN),
-    "eagle3": Recipe(Eagle3, eagle3_loss, replace(EAGLE_PLAN, n_steps=1500, seed=12)),
+    "eagle": Recipe(
+        Eagle,
+        partial(eagle_loss, depth=3),
+        TAUGHT_ON,
+        plays_alone=0.0,
+        after="eagle-2024",
+    ),
+    "eagle3": Recipe(
+        Eagle3,
+        partial(eagle_loss, depth=3, wide=False),
+        replace(EAGLE_PLAN, n_steps=4000, seed=12),
+    ),
     "medusa": Recipe(Medusa, medusa_loss, Plan(2000, 2e-3, weight_decay=0, seed=13)),
     "mtp": Recipe(MTP, mtp_loss, Plan(1200, 2e-3, weight_decay=0.01, seed=14)),
     "independent": Recipe(
@@ -213,7 +239,7 @@ RECIPES: dict[str, Recipe] = {
     "block-diffusion": Recipe(
         partial(BlockDiffusion, width=192, n_head=4, n_layer=1, longest=5),
         block_diffusion_loss,
-        Plan(1200, 3e-3, weight_decay=0.01, seed=17),
+        Plan(3000, 3e-3, weight_decay=0.01, seed=17),
         length=512,  # whole windows: its rows must be told their true positions
     ),
 }

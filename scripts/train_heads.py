@@ -155,12 +155,12 @@ class Job:
                 file.flush()
 
     def batch(self, recipe: Recipe, head: Head, step: int) -> Batch:
-        """Of the plays at first, then half of own texts; decided by (seed, step)."""
+        """Of the plays at first, then half own texts; decided by (seed, step)."""
         rng = np.random.default_rng((recipe.plan.seed, step))
         first = rng.integers(0, LENGTH - recipe.length + 1)
         cut = slice(first, first + recipe.length)
         ids, taps = list[Tensor](), dict[int, list[Tensor]]()
-        n_plays_alone = recipe.plan.n_steps // (2 * self.hurry)
+        n_plays_alone = int(recipe.plays_alone * recipe.plan.n_steps) // self.hurry
         sources = ("plays",) if step < n_plays_alone else ("plays", "own")
         for source in sources:
             windows = self.texts(source)
@@ -174,10 +174,13 @@ class Job:
 
 
 def train_head(job: Job, name: str, recipe: Recipe) -> Head:
-    """Stages 1 to 3."""
+    """Stages 1 to 3; before them, the recipe that this one comes after."""
     plan = hurried(recipe.plan, job.hurry)
     head = recipe.make(job.target.config)
     head.initialize(torch.Generator().manual_seed(plan.seed))
+    if recipe.after:
+        begun = train_head(job, recipe.after, RECIPES[recipe.after])
+        head.load_state_dict(begun.state_dict())
     for source in ("own", "plays"):
         job.write_features(source, job.layers(head))
     n = sum(parameter.numel() for parameter in head.parameters())

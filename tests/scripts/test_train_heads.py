@@ -46,10 +46,7 @@ def test_a_row_of_the_unrolled_training_is_the_row_of_a_draft() -> None:
     assert isinstance(head, Eagle3)
     real = head.read(TARGET, batch.taps, slice(None, -1))
     embeddings = TARGET.wte(IDS[:, 1:])
-    cache, features = recipes.Unrolled(), real
-    for k in range(4):
-        mask = recipes.unrolled_mask(T, k).double()
-        own, seen = head(features, embeddings, cache, mask)
+    for k, (_, seen) in enumerate(recipes.unrolled(head, real, embeddings, 4)):
         for j in range(k, T):
             rows = real[:, : j - k + 1]
             for end in range(j - k + 1, j + 1):
@@ -57,7 +54,6 @@ def test_a_row_of_the_unrolled_training_is_the_row_of_a_draft() -> None:
                 rows = torch.cat([rows, guess[:, -1:]], dim=1)
             _, by_hand = head(rows, embeddings[:, : j + 1])
             agree(seen[:, j], by_hand[:, -1], "Not a draft's row.", depth=k, row=j)
-        features = torch.nn.functional.pad(own, (0, 0, 1, 0))[:, :-1]
 
 
 class Oracle(Eagle):
@@ -121,9 +117,8 @@ PLAN = recipes.Plan(n_steps=6, peak_rate=1e-2, warmup=1)
 def recipe_of(kind: str) -> Any:
     plain = recipes.RECIPES[kind]
     sizes = {**SIZES[kind], "n_head": 1} if "n_head" in SIZES[kind] else SIZES[kind]
-    return replace(
-        plain, make=lambda c: class_of(kind)(c, **sizes), plan=PLAN, length=20
-    )
+    made = lambda config: class_of(kind)(config, **sizes)  # noqa: E731
+    return replace(plain, make=made, plan=PLAN, length=20, after=None)
 
 
 def class_of(kind: str) -> Any:
@@ -178,3 +173,15 @@ def test_a_head_is_trained_written_and_loaded(
     for name, tensor in loaded.state_dict().items():
         assert torch.equal(tensor, head.state_dict()[name].half().float()), name
     assert any("step 6/6" in line for line in said)
+
+
+def test_a_recipe_may_begin_where_another_ended(
+    job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_heads, "say", lambda line: None)
+    first = recipe_of("eagle")
+    second = replace(first, plan=replace(PLAN, n_steps=0), after="first")
+    monkeypatch.setitem(train_heads.RECIPES, "first", first)
+    taught_on = train_heads.train_head(job, "second", second).state_dict()
+    begun = train_heads.train_head(job, "first", first).state_dict()
+    assert all(taught_on[name].equal(begun[name]) for name in begun)
