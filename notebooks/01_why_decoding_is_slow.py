@@ -37,7 +37,9 @@ from workbench import DRAFT, TARGET, decode, encode, milliseconds
 #
 # The shipped target continues a line. Every token needs the one before it, so every
 # token is a whole pass through the model: embeddings, all blocks, and the head that
-# makes logits. (The tokens are drawn; `Seeded(1)` makes the draws repeatable.)
+# makes logits. (The tokens are drawn; `Seeded(1)` makes the draws repeatable. What a
+# pass needs to know of earlier tokens was kept from their own passes, so it is fed the
+# new tokens alone. Notebook 2 is about that; until then, take it as given.)
 
 # %%
 prompt = encode("PORTIA:\nThe quality of mercy is not")

@@ -516,5 +516,5 @@ for price in (0.0, 0.05, 0.2):
 # </details>
 #
 # **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
-# workbench import check`, `check()` grades): none of its own. Write one yourself:
-# `tree_mask` from `parents`, without looking, and compare the pictures.
+# workbench import check`, `check(14)` grades): 14 (a tree's mask and positions) and 15
+# (judging a tree, with children drawn without replacement).

@@ -445,5 +445,6 @@ print(f"{len(judges) + 1} judges at temperature 0: {len(texts)} text")
 # </details>
 #
 # **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
-# workbench import check`, `check()` grades): none of its own. Write `reject_block` from
-# the formulas above, and let `distribution_of_one_round` judge it.
+# workbench import check`, `check(18)` grades): 18 (block verification) and 19 (coupled
+# draws). Before you grade 18, let `distribution_of_one_round` judge your
+# `reject_block`.

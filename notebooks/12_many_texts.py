@@ -479,5 +479,5 @@ for gamma in (0, *GAMMAS, 8):
 # </details>
 #
 # **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
-# workbench import check`, `check()` grades): none of its own. `python -m minispec plan
-# --batch 64` computes figure 12.5 for your own model.
+# workbench import check`, `check(20)` grades): 20 (a batch of unequal texts). `python
+# -m minispec plan --batch 64` computes figure 12.5 for your own model.

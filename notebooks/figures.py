@@ -107,7 +107,7 @@ def slots(
             one_slot(ax, x, y, text, kind)
     n = max(map(len, rows.values()))
     ax.set_yticks(range(len(rows)), rows)
-    ax.set_xticks(range(n))
+    ax.set_xticks(range(n) if below else [])
     ax.set_xlabel(below)
     ax.set_xlim(-0.6, n - 0.4)
     ax.invert_yaxis()
