@@ -7,7 +7,7 @@
     python scripts/exercises.py check 8         grade it; without a number, all together
     python scripts/exercises.py watch           grade what you save, as soon as you do
     python scripts/exercises.py hint 8          a hint; `hint 8 2` is the second
-    python scripts/exercises.py compare 8       your functions and the package's
+    python scripts/exercises.py compare 8       what you wrote and the package's own
     python scripts/exercises.py reset 8         back to its stubs
     python scripts/exercises.py run -- compare  any minispec command on your code
 
@@ -22,10 +22,10 @@ It works in any folder. In a notebook: `from workbench import check`, then `chec
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from contextlib import suppress
+import traceback
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from course import teaching  # noqa: E402
 from course.catalogue import EXERCISES, FUNCTIONS, Exercise  # noqa: E402
 from course.learners import is_written, with_functions  # noqa: E402
 from course.overlay import PACKAGE, PACKED, put_in_front, reference  # noqa: E402
+from course.progress import known  # noqa: E402
 from course.sessions import graded, warm_up  # noqa: E402
 from course.stubs import emptied, piece, stub  # noqa: E402
 
@@ -80,12 +81,17 @@ def parser() -> argparse.ArgumentParser:
         command(does.__name__, does)
     command("next", following)
     for does in (show, compare, reset):
-        command(does.__name__, does).add_argument("number", type=int, metavar="N")
+        one = command(does.__name__, does)
+        one.add_argument("number", type=int, metavar="N")
+        if does is compare:
+            one.add_argument("--anyway", action="store_true", help="without your own")
     command("check", check).add_argument("number", type=int, metavar="N", nargs="?")
     hinted = command("hint", hint)
     hinted.add_argument("number", type=int, metavar="N")
     hinted.add_argument("which", nargs="?", type=int, choices=(1, 2), default=1)
-    command("run", run).add_argument("rest", nargs="...", metavar="COMMAND ...")
+    running = command("run", run)
+    running.add_argument("--traceback", action="store_true", help="of an error, whole")
+    running.add_argument("rest", nargs="...", metavar="COMMAND ...")
     grade = command("grade", teaching.grade)
     grade.add_argument("folder", type=Path, metavar="DIR")
     grade.add_argument("--json", action="store_true", help="for a program to read")
@@ -130,8 +136,9 @@ def hint(args: argparse.Namespace) -> None:
 def following(args: argparse.Namespace) -> None:
     """Show the first exercise that is not done."""
     folder = folder_of(args)
+    verdicts = known(folder / PROGRESS)
     for args.number, one in EXERCISES.items():
-        if state(folder, one) != "done":
+        if state(folder, one, verdicts) != "done":
             show(args)
             print("Write in:", *(folder / file for file in one.files))
             return
@@ -139,16 +146,25 @@ def following(args: argparse.Namespace) -> None:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """The learner's functions, if they are written, and the package's."""
+    """The learner's functions, and the package's of those that are written."""
     if PACKED.exists():
         raise ValueError("this repository has no solutions to compare with")
-    for function in EXERCISES[args.number].functions:
+    n, functions = args.number, EXERCISES[args.number].functions
+    written: list[str] = []
+    with suppress(ValueError) if args.anyway else nullcontext():
+        folder = folder_of(args)
+        written = [function for function in functions if is_written(folder, function)]
+        if not (written or args.anyway):
+            raise ValueError(
+                f"nothing of exercise {n} is written in {folder}: try it first "
+                f"(exercises.py hint {n} helps). To see the package's all the same: "
+                f"exercises.py compare {n} --anyway"
+            )
+    for function in functions if args.anyway else written:
         file, name = function.split(":")
-        with suppress(ValueError):  # no folder is known, or the file is broken
-            folder = folder_of(args)
-            if is_written(folder, function):
-                text = (folder / file).read_text(encoding="utf-8-sig")
-                print(f"# yours, {file}:", *piece(text, name), "", sep="\n")
+        if function in written:
+            text = (folder / file).read_text(encoding="utf-8-sig")
+            print(f"# yours, {file}:", *piece(text, name), "", sep="\n")
         print(f"# minispec/{file}:", *piece(reference(file), name), "", sep="\n")
 
 
@@ -189,20 +205,20 @@ def write(path: Path, text: str) -> None:
 def status(args: argparse.Namespace) -> None:
     """What is written, and how it went when it was graded last."""
     folder = folder_of(args)
+    verdicts = known(folder / PROGRESS)
     print(folder)
     for one in EXERCISES.values():
-        about = f"notebook {one.notebook}, {one.minutes} min {'*' * one.points:<3}"
-        print(f"{one.number:>3}  {one.title:<36} {about}  {state(folder, one)}")
+        about = f"notebook {one.notebook:>2}, {one.minutes} min {'*' * one.points:<3}"
+        how = state(folder, one, verdicts)
+        print(f"{one.number:>3}  {one.title:<36} {about}  {how}")
 
 
-def state(folder: Path, one: Exercise) -> str:
+def state(folder: Path, one: Exercise, verdicts: dict[str, dict[str, Any]]) -> str:
     """"-" where nothing is written; "done", or what is missing, as graded last."""
     with suppress(ValueError):
         if not any(is_written(folder, function) for function in one.functions):
             return "-"
-    path = folder / PROGRESS
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if not (last := known.get(str(one.number))):
+    if not (last := verdicts.get(str(one.number))):
         return "not graded yet"
     word = "done" if last["points"] else last["verdict"].partition(";")[0]
     paths = [folder / file for file in one.files if (folder / file).exists()]
@@ -213,6 +229,7 @@ def state(folder: Path, one: Exercise) -> str:
 def check(args: argparse.Namespace) -> int:
     """Grade one exercise, or all that is written together."""
     folder, numbers = folder_of(args), [args.number] if args.number else []
+    known(folder / PROGRESS)  # says so now if it is damaged
     status, said = graded(folder, numbers, folder / PROGRESS)
     print(said, end="")
     return status
@@ -230,7 +247,7 @@ def watch(args: argparse.Namespace) -> None:
         files = {file for file in now if now[file] != seen.get(file)}
         seen = now
         numbers = [n for n, one in EXERCISES.items() if files & {*one.files}]
-        if numbers := [n for n in numbers if state(folder, EXERCISES[n]) != "-"]:
+        if numbers := [n for n in numbers if state(folder, EXERCISES[n], {}) != "-"]:
             print(graded(folder, numbers, folder / PROGRESS)[1], flush=True)
 
 
@@ -248,9 +265,34 @@ def run(args: argparse.Namespace) -> int:
     copy = put_in_front(with_functions(folder, written))
     print(f"yours: {', '.join(one.split(':')[1] for one in written)}", file=sys.stderr)
     with copy:
-        from minispec.commands.cli import main as minispec
+        from minispec.commands.cli import main as minispec, run_command
+        from minispec.commands.ending import ended
+        from minispec.commands.ranks import quiet
 
-        return minispec(command)
+        from course.telling import run_failure  # imports hypothesis: takes time
+
+        if args.traceback:
+            return minispec(command)
+
+        def in_one_sentence() -> int:
+            try:
+                return run_command(command)
+            except Exception as error:
+                if is_complaint(folder, error):
+                    raise
+                rest = " ".join(command)
+                more = f"the whole traceback: exercises.py run --traceback -- {rest}"
+                raise ValueError(f"{run_failure(folder, error)}; {more}") from error
+
+        quiet()
+        return ended(in_one_sentence, "exercises.py")
+
+
+def is_complaint(folder: Path, error: Exception) -> bool:
+    """Whether the command says what is wrong with its input, not with its code."""
+    raised_at = traceback.extract_tb(error.__traceback__)[-1].filename
+    own = Path(raised_at).is_relative_to(folder)
+    return isinstance(error, (ValueError, OSError, ImportError)) and not own
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ neighbours, and a row is a `KVCache` like any other, a view of its part of the m
 prefill, rollback and truncation are those of a single text.
 
 Left out: taps (a drafter that reads the target's hidden states drafts one text at a
-time) and paging, which production engines use in place of equal rows.
+time, and is told so) and paging, which production engines use in place of equal rows.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 
 import torch
@@ -36,7 +35,7 @@ class RaggedCache(KVCache):
         """`memory`: an empty cache with a row for each text."""
         self.keys, self.values, self.taps = memory.keys, memory.values, {}
         self.capacity, self.length, self.n_rows = memory.capacity, 0, 0
-        self.rows = [row_of(memory, b) for b in range(len(self.keys[0]))]
+        self.rows = [TextRow(memory, b) for b in range(len(self.keys[0]))]
 
     def join(self) -> KVCache:
         """The next free row, empty, for a new text."""
@@ -79,13 +78,20 @@ class RaggedCache(KVCache):
             row.advance(n)
 
 
-def row_of(memory: KVCache, b: int) -> KVCache:
+class TextRow(KVCache):
     """Row b as a cache of its own, over the same memory."""
-    row = copy.copy(memory)
-    row.keys = [keys[b : b + 1] for keys in memory.keys]
-    row.values = [values[b : b + 1] for values in memory.values]
-    row.taps = {}
-    return row
+
+    def __init__(self, memory: KVCache, b: int) -> None:
+        vars(self).update(vars(memory))
+        self.keys = [keys[b : b + 1] for keys in memory.keys]
+        self.values = [values[b : b + 1] for values in memory.values]
+        self.taps = {}
+
+    def tap(self, layer: int) -> None:
+        raise ValueError(
+            "a batch keeps no hidden states: a drafter that reads them drafts one text "
+            "at a time (minispec.generate)"
+        )
 
 
 @torch.inference_mode()

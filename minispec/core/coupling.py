@@ -47,8 +47,14 @@ def coupled(probs: Tensor, seed: int, n: int) -> Tensor:  # [R, V] -> [R, V]
 
     Row i is the distribution of the token at index n + i of the text.
     """
-    noise = [gumbel_noise(seed, n + i, probs.shape[-1]) for i in range(len(probs))]
-    return perturbed_choice(probs, torch.stack(noise).to(probs.device))
+    return perturbed_choice(probs, noise_beside(probs, seed, n))
+
+
+def noise_beside(rows: Tensor, seed: int, n: int) -> Tensor:  # [R, V] -> [R, V]
+    """The noise of positions n, n + 1, ..., where the rows are."""
+    R, V = rows.shape
+    noise = torch.stack([gumbel_noise(seed, n + i, V) for i in range(R)])
+    return noise.to(rows.device)
 
 
 def perturbed_choice(probs: Tensor, noise: Tensor) -> Tensor:  # 2 x [R, V] -> [R, V]

@@ -42,9 +42,10 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """Anything that can guess ahead. Inherit: without state, `propose` is enough.
+    """Anything that guesses ahead. To write one, inherit and define `propose`.
 
-    If it has an attribute `vocab_size`, that must be the target's.
+    A drafter with a state also defines `begin` and `rollback`. A `vocab_size`, if it
+    has one, must be the target's.
     """
 
     def begin(self, cache: KVCache) -> None:

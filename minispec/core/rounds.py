@@ -1,7 +1,7 @@
-"""What a decode leaves behind: one `Round` for each pass of the target, and the whole.
+"""The results of a decode: a `Round` for each pass of the target, and all of them.
 
-Plain results, no algorithm: the decoders make them, and whatever shows or measures a
-decode reads them. A step of the target alone is a round without drafts.
+Decoders make these records, and everything that shows or measures a decode reads them.
+There is no algorithm here. A step of the target alone is a round without drafts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Round:
     n_accepted: int  # drafts that joined the text
     committed: tuple[int, ...]  # accepted drafts, then usually one token more
     finish_reason: FinishReason | None  # None while the text goes on
-    # While streaming. Collected, they would take megabytes a round at GPT-2's V.
+    # Only while streaming: kept, they would take megabytes a round at GPT-2's V.
     rows: Rows | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -62,7 +62,7 @@ Length = Callable[[Sequence[Round]], int]
 
 @dataclass(frozen=True)
 class Generation:
-    """All rounds of a text; what it says and what it took follow from them."""
+    """All rounds of a text, and the statistics that follow from them."""
 
     rounds: tuple[Round, ...]
 

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from minispec.core.draft import Drafter, Proposal
 from minispec.core.randomness import Randomness
 from minispec.core.sampling import Sampling
-from minispec.drafters.heads import Drafts, Head
+from minispec.drafters.heads import Drafts, Head, check_cache, check_target
 from minispec.model.attention import causal_mask
 from minispec.model.gpt2 import GPT, MLP, GPTConfig
 from minispec.model.kv_cache import KVCache
@@ -102,6 +102,16 @@ class StagedTarget(GPT):
         ahead, self.ahead = self.ahead, None
         if cache is None or ahead is None or ahead.keys is not cache.keys:
             return super().trunk(ids, cache, positions, mask)  # none has run ahead
+        return self.catch_up(ids, cache, ahead)
+
+    def catch_up(
+        self, ids: Tensor, cache: KVCache, ahead: KVCache
+    ) -> Tensor:  # [B, T] -> [B, T, E]
+        """The lower layers read the ids beyond `ahead`, then the upper ones read all.
+
+        The ids continue `cache`; of the first `ahead.length - cache.length` the tap
+        has the lower layers' output already.
+        """
         self.run_ahead(ids[:, ahead.length - cache.length :], ahead)
         x = cache.taps[self.n_lower - 1][:, cache.length : ahead.length]
         return self.ln_f(self._run(range(self.n_lower, len(self.h)), x, cache))
@@ -126,10 +136,13 @@ class EarlyExitDrafter(Drafter):
     def __init__(
         self, head: EarlyExit, target: GPT, sampling: Sampling = Sampling()
     ) -> None:
+        check_target(head, target)
         self.head, self.sampling = head, sampling
+        self.vocab_size = target.config.vocab_size
         self.target = StagedTarget(target, head.n_lower)
 
     def begin(self, cache: KVCache) -> None:
+        check_cache(cache, self.target)
         self.cache = cache
         cache.tap(self.head.n_lower - 1)
 

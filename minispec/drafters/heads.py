@@ -66,16 +66,41 @@ class Head(nn.Module):
         raise NotImplementedError
 
 
+def check_target(head: Head, target: GPT) -> None:
+    """Raise ValueError for a target of another shape than the head was built for."""
+    ours, theirs = head.target_config, getattr(target, "config", None)
+    for name in ("n_layer", "n_embd", "vocab_size"):
+        has, expected = getattr(theirs, name, None), getattr(ours, name)
+        if has != expected:
+            raise ValueError(
+                f"the head reads a target of {name} {expected}, got one of "
+                f"{has!r:.80}: give the target that it was built for"
+            )
+
+
+def check_cache(cache: KVCache, target: GPT) -> None:
+    """Raise ValueError for the cache of a target of another shape, or of a part."""
+    L, (_, H, _, D), config = len(cache.keys), cache.keys[0].shape, target.config
+    if (L, H * D) != (config.n_layer, config.n_embd):
+        raise ValueError(
+            f"the drafter reads a whole target of {config.n_layer} layers of width "
+            f"{config.n_embd}, and the one that decodes has {L} of width {H * D}: "
+            "decode with the target that the drafter was made for"
+        )
+
+
 class HeadDrafter(Drafter):
     """What the drafters of heads share: taps at the start, and no drafts before."""
 
     def __init__(
         self, head: Head, target: GPT, sampling: Sampling = Sampling()
     ) -> None:
+        check_target(head, target)
         self.head, self.target, self.sampling = head, target, sampling
         self.vocab_size = target.config.vocab_size
 
     def begin(self, cache: KVCache) -> None:
+        check_cache(cache, self.target)
         self.cache = cache  # the target's
         for layer in self.head.layers:
             cache.tap(layer)

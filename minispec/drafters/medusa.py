@@ -25,10 +25,11 @@ from torch import Tensor, nn
 
 from minispec.core.draft import Drafter
 from minispec.core.randomness import Randomness
-from minispec.core.sampling import Sampling, logits_to_probs
+from minispec.core.sampling import Sampling
 from minispec.drafters.heads import Drafts, Head, HeadDrafter
 from minispec.model.gpt2 import GPT, GPTConfig
 from minispec.model.layers import Conv1D
+from minispec.trees.choices import child_rows
 
 
 class Medusa(Head):
@@ -66,15 +67,16 @@ class MedusaDrafter(HeadDrafter):
 
     @torch.inference_mode()
     def choices(self, prefix: Tensor) -> Tensor:  # [n] -> [K, V]
-        """Every head's distribution at once, for trees of their top choices.
+        """Every head's row at once, to take the children of trees from.
 
         No rows while the target has not been through the prompt. What depends on the
-        text (a repetition penalty) sees the prefix alone.
+        text (a penalty, coupled noise) sees the most probable path before it.
         """
-        rows = [torch.empty(0, self.vocab_size, device=prefix.device)]
+        rows, path = [torch.empty(0, self.vocab_size, device=prefix.device)], prefix
         if self.cache.length == len(prefix) - 1 > 0:
-            logits = self.logits()[:, None]
-            rows += [logits_to_probs(row, self.sampling, prefix) for row in logits]
+            for logits in self.logits():
+                rows.append(child_rows(logits[None], self.sampling, path))
+                path = torch.cat([path, rows[-1].argmax(dim=-1)])
         return torch.cat(rows)
 
     def logits(self) -> Tensor:  # -> [K, V]

@@ -223,6 +223,11 @@ class SuffixDrafter(Drafter):
         least: float = 0.1,
     ) -> None:
         """`history` is only read. TypeError or ValueError for what cannot be right."""
+        if history is not None and max(history.text, default=END) >= vocab_size:
+            raise ValueError(
+                f"the history has ids up to {max(history.text)} and the vocabulary "
+                f"{vocab_size} tokens: encode it with the target's tokenizer"
+            )
         self.vocab_size, self.history = vocab_size, history
         self.longest = whole_number("longest", longest, least=2)
         self.factor = whole_number("factor", factor, least=1)
@@ -246,7 +251,7 @@ class SuffixTrees(TreeDrafter):
         self, vocab_size: int, n_nodes: int, history: SuffixIndex | None = None
     ) -> None:
         self.n_nodes = whole_number("n_nodes", n_nodes, least=1)
-        self.chains = SuffixDrafter(vocab_size, history)
+        self.chains, self.vocab_size = SuffixDrafter(vocab_size, history), vocab_size
 
     def begin(self, cache: KVCache) -> None:
         self.chains.begin(cache)
@@ -257,4 +262,4 @@ class SuffixTrees(TreeDrafter):
         context, tokens = reader.best(depth, *how)
         grown = context.tree(self.n_nodes, len(tokens), how[1])
         ids, parents = prefix.new_tensor(grown[0]), tuple(grown[1])
-        return Tree.certain(ids, parents, self.chains.vocab_size)
+        return Tree.certain(ids, parents, self.vocab_size)

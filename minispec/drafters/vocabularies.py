@@ -51,7 +51,7 @@ def drafter_for(
 ) -> tuple[Drafter, str]:
     """The drafter that suits the two vocabularies, and why, in a sentence."""
     if own.same_vocabulary(target):
-        return ModelDrafter(model, sampling), "same vocabulary: drafts as they are"
+        return ModelDrafter(model, sampling), "both models share a vocabulary"
     n_shared, V = len(shared_tokens(own, target)), target.vocab_size
     share = f"{n_shared} of the target's {V} tokens are the draft's too"
     if n_shared >= ENOUGH * V:

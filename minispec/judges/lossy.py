@@ -42,12 +42,15 @@ def typical(epsilon: float = 0.09, delta: float = 0.3) -> Judge:
     check_positive("delta", delta)
 
     def judge(
-        tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, chance: Randomness
+        tokens: Tensor,
+        draft_probs: Tensor,
+        target_probs: Tensor,
+        randomness: Randomness,
     ) -> Verdict:  # [K], [K, V], [K + 1, V]
         rows = target_probs[:-1]
         entropy = torch.special.entr(rows).sum(dim=-1)
         threshold = (delta * (-entropy).exp()).clamp(max=epsilon)
-        return keep_while(at(rows, tokens) > threshold, target_probs, chance)
+        return keep_while(at(rows, tokens) > threshold, target_probs, randomness)
 
     return judge
 
@@ -62,9 +65,12 @@ def lenient(lenience: float) -> Judge:
         raise ValueError(f"lenience must be above 0 and at most 1, got {lenience}")
 
     def judge(
-        tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, chance: Randomness
+        tokens: Tensor,
+        draft_probs: Tensor,
+        target_probs: Tensor,
+        randomness: Randomness,
     ) -> Verdict:  # [K], [K, V], [K + 1, V]
-        return reject(tokens, lenience * draft_probs, target_probs, chance)
+        return reject(tokens, lenience * draft_probs, target_probs, randomness)
 
     return judge
 
@@ -77,10 +83,13 @@ def agree_on_top_k(k: int) -> Judge:
     k = whole_number("k", k, least=1)
 
     def judge(
-        tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, chance: Randomness
+        tokens: Tensor,
+        draft_probs: Tensor,
+        target_probs: Tensor,
+        randomness: Randomness,
     ) -> Verdict:  # [K], [K, V], [K + 1, V]
         stays = at(keep_top_k(target_probs[:-1], k), tokens) > 0
-        return keep_while(stays, target_probs, chance)
+        return keep_while(stays, target_probs, randomness)
 
     return judge
 

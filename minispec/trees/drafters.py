@@ -7,8 +7,9 @@ By cumulative probability: of all possible nodes the N with the highest product 
 probabilities along their path, so that a confident draft makes a chain and an unsure
 one a bush. The tree follows from the prefix alone: its nodes are chosen, not drawn. A
 node is never more probable than its parent. So the N best of all are a tree, and in
-each level only those need be expanded that are among the N best so far. For greedy
-targets: at temperature 1 chosen nodes are accepted far less often than drawn ones.
+each level only those need be expanded that are among the N best so far. For greedy and
+coupled targets: where the target draws, chosen nodes are accepted far less often than
+drawn ones.
 
 Left out: keeping the draft's own rows of the accepted path. They are fed again with the
 first pass of the next round, which costs rows and no pass.
@@ -28,7 +29,8 @@ from minispec.checks import whole_number
 from minispec.core.sampling import Sampling
 from minispec.model.gpt2 import GPT
 from minispec.model.kv_cache import KVCache
-from minispec.trees.choices import Choice, most_probable, ranking, without_replacement
+from minispec.trees.choices import Choice, is_certain, most_probable
+from minispec.trees.choices import without_replacement
 from minispec.trees.growing import Growing
 from minispec.trees.shape import Shape, check_shape, n_nodes
 from minispec.trees.tree import Tree, TreeDrafter
@@ -63,8 +65,8 @@ class ModelTrees(TreeDrafter):
 class FixedTrees(ModelTrees):
     """Trees of one shape, e.g. `from_widths([3, 2, 1])`.
 
-    Children are drawn without replacement, or by another `choice`. For a greedy target
-    they are the most probable tokens.
+    Children are drawn without replacement, or by another `choice`. For a greedy or a
+    coupled target they are the most probable tokens.
     """
 
     def __init__(
@@ -76,10 +78,10 @@ class FixedTrees(ModelTrees):
     ) -> None:
         """Raises TypeError for a shape that is not of nested tuples."""
         check_shape(shape)
-        is_greedy = sampling.temperature == 0
-        super().__init__(model, ranking(sampling), n_nodes(shape), n_nodes(shape))
+        super().__init__(model, sampling, n_nodes(shape), n_nodes(shape))
+        chosen = is_certain(sampling)
         self.shape = shape
-        self.choice = choice or (most_probable if is_greedy else without_replacement)
+        self.choice = choice or (most_probable if chosen else without_replacement)
 
     @torch.inference_mode()
     def propose_tree(self, prefix: Tensor, depth: int, randomness: Randomness) -> Tree:
@@ -113,7 +115,7 @@ class BestTrees(ModelTrees):
     ) -> None:
         n_nodes = whole_number("n_nodes", n_nodes, least=1)
         self.depth = whole_number("depth", depth, least=1)
-        super().__init__(model, ranking(sampling), n_nodes, n_nodes * self.depth)
+        super().__init__(model, sampling, n_nodes, n_nodes * self.depth)
 
     @torch.inference_mode()
     def propose_tree(self, prefix: Tensor, depth: int, randomness: Randomness) -> Tree:

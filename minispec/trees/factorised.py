@@ -2,8 +2,9 @@
 
 One pass gives a row for every position ahead, whatever stands before it. So all nodes
 of a level offer the same children, the most probable tokens of that position's row, and
-a tree costs no more than a chain: what the shape says of ranks is all there is to
-decide. The children are chosen, not drawn, and `reject_tree` keeps them exact.
+a tree costs no more than a chain. The shape alone decides how many; a row with fewer
+possible tokens offers fewer. The children are chosen, not drawn, and `reject_tree`
+keeps them exact.
 
 Paper: Cai et al. 2024, "Medusa" (arXiv 2401.10774), section 2.2, whose trees are judged
 by typical acceptance, which is not exact.
@@ -18,6 +19,7 @@ from torch import Tensor
 from minispec.core.draft import Drafter
 from minispec.core.randomness import Randomness
 from minispec.model.kv_cache import KVCache
+from minispec.trees.choices import most_probable
 from minispec.trees.shape import Shape, check_shape, n_nodes
 from minispec.trees.tree import Tree, TreeDrafter
 
@@ -28,7 +30,7 @@ class Choosing(Drafter, Protocol):
     vocab_size: int
 
     def choices(self, prefix: Tensor) -> Tensor:  # [n] -> [K, V]
-        """Rows for the K positions after the prefix; none if it has nothing yet."""
+        """Rows that rank tokens for the K positions after the prefix, K perhaps 0."""
         ...
 
 
@@ -37,7 +39,8 @@ class FactorisedTrees(TreeDrafter):
 
     def __init__(self, drafter: Choosing, shape: Shape) -> None:
         check_shape(shape)
-        self.drafter, self.shape, self.n_nodes = drafter, shape, n_nodes(shape)
+        self.drafter, self.vocab_size = drafter, drafter.vocab_size
+        self.shape, self.n_nodes = shape, n_nodes(shape)
 
     def begin(self, cache: KVCache) -> None:
         self.drafter.begin(cache)
@@ -46,7 +49,7 @@ class FactorisedTrees(TreeDrafter):
         tokens, parents, level = list[int](), list[int](), [(-1, self.shape)]
         for row in self.drafter.choices(prefix)[:depth]:
             widest = max((len(below) for _, below in level), default=0)
-            top = row.topk(min(widest, len(row))).indices.tolist()
+            top, _ = most_probable(row, widest, randomness)
             frontier, level = level, []
             for parent, shape in frontier:
                 for token, below in zip(top, shape):
@@ -54,7 +57,7 @@ class FactorisedTrees(TreeDrafter):
                     tokens.append(token)
                     parents.append(parent)
         ids = prefix.new_tensor(tokens)
-        return Tree.certain(ids, tuple(parents), self.drafter.vocab_size)
+        return Tree.certain(ids, tuple(parents), self.vocab_size)
 
     def rollback(self, length: int) -> None:
         self.drafter.rollback(length)

@@ -17,6 +17,7 @@ from minispec.core.rollback import rollback
 from minispec.core.sampling import Sampling
 from minispec.model.gpt2 import GPT
 from minispec.model.kv_cache import KVCache
+from minispec.trees.choices import child_rows
 from minispec.trees.tree import Parents, path, path_tokens, tree_mask
 from minispec.trees.verify import path_probs
 
@@ -39,7 +40,7 @@ class Growing:
         return range(first, len(self.tokens))
 
     def rows_after(self, frontier: Sequence[int]) -> Tensor:  # F nodes -> [F, V]
-        """The draft's distributions after the paths to nodes of one level: one pass.
+        """The draft's rows after the paths to nodes of one level, in one pass.
 
         The first frontier is [-1], the prefix.
         """
@@ -49,7 +50,7 @@ class Growing:
             n = len(frontier)
         logits = self.model(ids[None], self.cache, n, positions, mask)[0]
         paths = (path_tokens(self.tokens, self.parents, node) for node in frontier)
-        return path_probs(logits, self.sampling, self.prefix, paths)
+        return path_probs(logits, self.sampling, self.prefix, paths, child_rows)
 
     def nodes(self, frontier: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
         """What is fed for these nodes: ids [F], positions [F], the mask [F, S + F]."""

@@ -1,4 +1,4 @@
-"""What a round with a tree leaves behind: a `Round` that counts by depth.
+"""The result of a round with a tree: a `Round` that counts by depth.
 
 `tokens` are all N nodes, and `n_accepted` is the length of the accepted path. The
 statistics of a decode are by position, as for chains: a position was judged if the

@@ -55,9 +55,10 @@ class Tree:
 
 
 class TreeDrafter(Protocol):
-    """Anything that can guess ahead in trees. `n_nodes` is the most that it proposes.
+    """Anything that guesses ahead in trees. `n_nodes` is the most that it proposes.
 
-    Inherit: without state, `propose_tree` and `n_nodes` are enough.
+    To write one, inherit and define `n_nodes` and `propose_tree`; a drafter with a
+    state also defines `begin` and `rollback`.
     """
 
     n_nodes: int

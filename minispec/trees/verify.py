@@ -18,7 +18,7 @@ Paper: SpecInfer, Miao et al. 2023 (arXiv 2305.09781), section 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -27,7 +27,9 @@ from minispec.core.sampling import Sampling, logits_to_probs
 from minispec.model.attention import causal_mask
 from minispec.model.gpt2 import GPT
 from minispec.model.kv_cache import KVCache
-from minispec.trees.tree import Tree, depths, path_tokens, tree_mask
+from minispec.trees.tree import Parents, Tree, depths, path_tokens, tree_mask
+
+Process = Callable[[Tensor, Sampling, Tensor], Tensor]  # as `logits_to_probs`
 
 
 @torch.inference_mode()
@@ -41,17 +43,33 @@ def verify_tree(
     """
     S, n, N = cache.length, len(prefix), len(tree.parents)
     ids = torch.cat([prefix[S:], tree.tokens])
-    positions = torch.tensor([*range(S, n), *(n - 1 + d for d in depths(tree.parents))])
-    mask = causal_mask(n + N - S, n + N, like=target.wte.weight)
-    if mask is not None and N:
-        mask[-N:, -N:] = tree_mask(tree.parents, range(N), range(N))
-    logits = target(ids[None], cache, N + 1, positions.to(ids.device), mask)[0]
+    positions, mask = positions_and_mask(tree.parents, S, n, like=target.wte.weight)
+    logits = target(ids[None], cache, N + 1, positions, mask)[0]
     paths = (path_tokens(tree.tokens, tree.parents, node) for node in range(-1, N))
     return path_probs(logits, sampling, prefix, paths)
 
 
+def positions_and_mask(
+    parents: Parents, S: int, n: int, like: Tensor
+) -> tuple[Tensor, Tensor | None]:  # N parents -> [n - S + N], [n - S + N, n + N]
+    """For what is fed after S cached tokens: the rest of a prefix of n, then N nodes.
+
+    Where each token stands, and what it may look at (None: the causal mask).
+    """
+    N = len(parents)
+    positions = torch.tensor([*range(S, n), *(n - 1 + d for d in depths(parents))])
+    mask = causal_mask(n + N - S, n + N, like=like)
+    if mask is not None and N:
+        mask[-N:, -N:] = tree_mask(parents, range(N), range(N))
+    return positions.to(like.device), mask
+
+
 def path_probs(
-    logits: Tensor, sampling: Sampling, prefix: Tensor, paths: Iterable[Sequence[int]]
+    logits: Tensor,
+    sampling: Sampling,
+    prefix: Tensor,
+    paths: Iterable[Sequence[int]],
+    process: Process = logits_to_probs,
 ) -> Tensor:  # [R, V], [n], R paths of tokens -> [R, V]
     """What is drawn from after the prefix and each path.
 
@@ -59,11 +77,11 @@ def path_probs(
     looks back, each is therefore processed alone.
     """
     if not sampling.looks_back:
-        return logits_to_probs(logits, sampling, prefix)
+        return process(logits, sampling, prefix)
     rows = []
     for row, path in zip(logits, paths):
         history = torch.cat([prefix, prefix.new_tensor(path)])
-        rows.append(logits_to_probs(row[None], sampling, history))
+        rows.append(process(row[None], sampling, history))
     return torch.cat(rows)
 
 

@@ -20,6 +20,7 @@ from minispec.core.rejection import Verdict
 from minispec.exactness import assert_same_distribution, output_distribution
 
 from support.decoding import tiny
+from support.heads import tiny_head
 from support.strategies import SEEDS, id_sequences, samplings
 
 V = 4
@@ -184,6 +185,16 @@ def test_wrong_arguments_are_named() -> None:
 
     with pytest.raises(ValueError, match="asked for"):
         each = EachAlone(lambda text: TooMany())
+        list(generate_batch(target, each, [request], [Seeded(0)]))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("kind", ["eagle", "medusa", "mtp"])
+def test_a_drafter_that_reads_hidden_states_is_turned_away(kind: str, n: int) -> None:
+    """A batch keeps none, and a prompt of one token leaves nothing else to notice."""
+    target, request = tiny(), Request(torch.zeros(n, dtype=torch.long), 4)
+    each = EachAlone(lambda text: tiny_head(kind, target).drafter(target))
+    with pytest.raises(ValueError, match="one text at a time"):
         list(generate_batch(target, each, [request], [Seeded(0)]))
 
 

@@ -65,6 +65,9 @@ def fault(one: Answer) -> str:
             code = one.files.get(file, reference(file))
             if not re.search(rf"def {missing.rpartition('.')[2]}\(", code):
                 part = "\n".join(piece(reference(file), missing))
+                owner = missing.rpartition(".")[0]
+                if owner and not re.search(rf"^class {owner}\b", code, re.MULTILINE):
+                    part = f"class {owner}:\n{part}"
                 one.files[file] = f"{code}\n{part}\n"
             (folder / file).write_text(one.files.get(file, code), encoding="utf-8")
         status, said = graded(folder, [one.number], folder / "grades.json")

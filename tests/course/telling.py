@@ -48,11 +48,33 @@ def told(doc: str | None, lines: list[str], where: str) -> str:
 
 def learners_line(folder: Path, error: BaseException) -> str:
     """The learner's line that the error came through last, if there is one."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if Path(frame.filename).is_relative_to(folder):
-            file = Path(frame.filename).relative_to(folder)
-            return f"{file}:{frame.lineno}: {frame.line}"
-    return ""
+    frame = learners_frame(folder, error)
+    if frame is None:
+        return ""
+    file = Path(frame.filename).relative_to(folder)
+    return f"{file}:{frame.lineno}: {frame.line}"
+
+
+def learners_frame(
+    folder: Path, error: BaseException
+) -> traceback.FrameSummary | None:
+    """The learner's call that the error came through last, if there is one."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    own = (one for one in frames if Path(one.filename).is_relative_to(folder))
+    return next(own, None)
+
+
+def run_failure(folder: Path, error: Exception) -> str:
+    """One sentence on an error of a command that ran on the learner's code."""
+    what, own = described(error)[0], learners_frame(folder, error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if own is not None:
+        where = "" if own == last else "something called in "
+        return f"{what}, in {where}your {own.name}, {learners_line(folder, error)}"
+    return (
+        f"{what}, in the package's own {last.name}: something that one of your "
+        "functions gave it is wrong, and `exercises.py check` shows which"
+    )
 
 
 def line_in(folder: Path, trace: str) -> str:

@@ -141,6 +141,75 @@ def test_a_command_runs_on_the_learners_code(tmp_path: Path) -> None:
         assert "yours: expected_tokens" in done.stderr and "42.0" in done.stdout, done
 
 
+WRONG = """
+def expected_tokens(alpha, gamma):
+    return alpha * nothing
+"""
+RETURNS_NONE = "def expected_tokens(alpha, gamma): pass"
+
+
+@pytest.mark.parametrize(
+    "code, sentence",
+    [
+        (WRONG, r"NameError: .*, in your expected_tokens, core/analysis.py:3: return"),
+        (RETURNS_NONE, r"TypeError: .*, in the package's own \w+: something that one"),
+    ],
+)
+def test_a_command_that_fails_on_the_learners_code_says_so_in_one_sentence(
+    tmp_path: Path, code: str, sentence: str
+) -> None:
+    (tmp_path / "core").mkdir()
+    best = "\n".join(piece(stub("core/analysis.py"), "best_gamma"))
+    (tmp_path / "core/analysis.py").write_text(f"{code}\n{best}\n")
+    plan = ("--", "plan", "--alpha", "0.8", "--cost", "0.1")
+    done = run_script("exercises", "--dir", tmp_path, "run", *plan)
+    yours, *said = done.stderr.splitlines()
+    assert done.returncode == 2 and len(said) == 1 and "Trace" not in said[0], done
+    assert re.search(sentence, said[0]), said
+    assert said[0].endswith("exercises.py run --traceback -- " + " ".join(plan[1:]))
+    done = run_script("exercises", "--dir", tmp_path, "run", "--traceback", *plan)
+    assert "Traceback (most recent call last)" in done.stderr and done.returncode == 1
+    plan = ("plan", "--alpha", "7")  # wrong, and not by the learner's code
+    done = run_script("exercises", "--dir", tmp_path, "run", *plan)
+    assert "your" not in done.stderr.splitlines()[-1], done
+
+
+@pytest.mark.parametrize("text", ['{"9": {"points": 1, ', "[1]", '{"9": 3}', "\0"])
+def test_a_damaged_file_of_verdicts_is_kept_aside(
+    says: Any, tmp_path: Path, text: str, capsys: Any
+) -> None:
+    """One sentence, nothing lost, and then all goes on."""
+    says("start", "mine")
+    path = tmp_path / "mine/.progress.json"
+    path.write_text(text)
+    assert SCRIPT.main(["status"]) == 0
+    said = capsys.readouterr()
+    assert len(said.err.splitlines()) == 1 and "no fault of your code" in said.err
+    assert (tmp_path / "mine/.progress.json.damaged1").read_text() == text
+    assert re.search(r" 9  Rollback .* -\n", said.out)
+    path.write_text(text)
+    code = "def copy_continuation(prefix, gamma, longest, shortest): return 3"
+    (tmp_path / "mine/drafters/ngram.py").write_text(code)
+    done = run_script("exercises", "--dir", tmp_path / "mine", "check", 13)
+    assert "is kept as .progress.json.damaged2" in done.stderr
+    assert "exercise 13, Prompt lookup: read what broke" in done.stdout, done
+    assert json.loads(path.read_text())["13"]["points"] == 0
+
+
+def test_what_was_not_tried_is_not_compared(says: Any, tmp_path: Path) -> None:
+    said = says("compare", 6)
+    assert "no folder is known" in said
+    says("start", "mine")
+    said = says("compare", 6)
+    assert "try it first (exercises.py hint 6 helps)" in said and "def" not in said
+    assert "def verify(" in says("compare", 6, "--anyway")
+    parts = "def residual(t, d): return t", *piece(stub("core/rejection.py"), "reject")
+    (tmp_path / "mine/core/rejection.py").write_text("\n".join(parts))
+    said = says("compare", 8)
+    assert "# yours, core/rejection.py:\ndef residual" in said
+    assert "excess / mass" in said and "def reject(" not in said
+
+
 def test_watch_grades_what_is_saved(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     command = [sys.executable, f"{SCRIPT.__file__}", "--dir", str(tmp_path), "watch"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from support.decoding import Scripted, poison, tiny
 from support.heads import tiny_head
 
 KINDS = ["eagle", "eagle3"]
+exercise = pytest.mark.exercise17
 
 
 def drafting(kind: str, sampling: Sampling = Sampling()) -> tuple[GPT, EagleDrafter]:
@@ -48,29 +51,35 @@ def row_by_hand(
         features = torch.cat([features, own[:, -1:]], dim=1)
 
 
+@exercise
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_the_heads_own(kind: str) -> None:
-    """Round after round, with all that was rolled back filled with NaN."""
+    """Round after round, with all that was rolled back filled with NaN. Row i of the
+    head's cache is (feature i, token i + 1); only the round's guesses are not real."""
     sampling = Sampling(temperature=0.7)
     target, drafter = drafting(kind, sampling)
     text = Text(Request(torch.tensor([0, 1, 4]), 18, sampling), target)
     drafter.begin(text.cache)
     chance, n_rounds = Scripted(accepts=[True, True, False] * 9), 0
     while text.finish_reason is None:
-        n = text.length
+        n, gamma = text.length, text.n_drafts(3)
         before, real = text.prefix.tolist(), text.cache.length
-        done = speculative_round(target, drafter, text, text.n_drafts(3), chance)
+        done = speculative_round(target, drafter, text, gamma, chance)
         poison_all(text.cache, drafter.rows)
-        assert drafter.rows.length <= text.length - 1
+        broke = "After a round, `rows` holds no more than real features: n - 1 of them."
+        agree(drafter.rows.length <= text.length - 1, True, broke, text=before)
         if real == 0:
-            assert done.tokens == (), "nothing to read before the prompt was read"
+            broke = "There is nothing to read before the prompt was read."
+            agree(done.tokens, (), broke, text=before)
             continue
+        broke = "draft draws as many tokens as were asked for."
+        agree(len(done.tokens), gamma, broke, text=before)
         assert done.rows is not None
         for i, row in enumerate(done.rows.draft_probs):
             so_far = [*before, *done.tokens[:i]]
             expected = row_by_hand(drafter.head, target, sampling, so_far, n - 1)
             broke = "A draft's row is not what the head says after the text so far."
-            agree(row, expected, broke, text=so_far)
+            agree(row, expected, broke, text=so_far, features=f"{n - 1} are real")
         n_rounds += bool(done.tokens)
     assert n_rounds > 3
 
@@ -82,20 +91,42 @@ def poison_all(*caches: KVCache) -> None:
             rows[:, cache.length :] = torch.nan
 
 
+@exercise
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_guesses_do_not_outlive_the_round(kind: str) -> None:
+def test_rows_of_guesses_do_not_outlive_the_round(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even those of accepted drafts: after a round only real features are left."""
     target, drafter = drafting(kind)
     cache, prefix = target.new_cache(), torch.tensor([0, 1, 2, 3])
     drafter.begin(cache)
     target(prefix[None, :-1], cache)
+    passes, advance = list[int](), drafter.rows.advance
+
+    def counted(n_new: int) -> None:
+        passes.append(n_new)
+        advance(n_new)
+
+    monkeypatch.setattr(drafter.rows, "advance", counted)
     drafter.propose(prefix, 4, Seeded(0))
-    assert drafter.rows.length == 3 + 3, "three real rows, and all drafts but the last"
+    what: Any = {"prefix": prefix, "gamma": 4}
+    broke = "Rows after drafting: three real ones, and one for each draft but the last."
+    agree(drafter.rows.length, 3 + 3, broke, **what)
+    broke = "How many rows each pass adds: first the three real ones, then one by one."
+    agree(passes, [3, 1, 1, 1], broke, **what)
     drafter.rollback(7)  # all four were accepted, and a bonus
-    assert drafter.rows.length == 3
+    broke = "All four drafts were accepted: rollback(7) leaves the three real rows."
+    agree(drafter.rows.length, 3, broke, **what)
+    drafter.rollback(2)
+    broke = "rollback(2) leaves two rows: it is given a length of the text."
+    agree(drafter.rows.length, 2, broke, **what)
+    drafter.rollback(5)
+    agree(drafter.rows.length, 2, "rollback never makes the rows more.", **what)
 
 
+@exercise
 def test_it_reads_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each real feature goes into the head once, in the round after it is known."""
     target, drafter = drafting("eagle")
     fed: list[int] = []
     read = drafter.head.read
@@ -109,4 +140,5 @@ def test_it_reads_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     drafter.begin(text.cache)
     while text.finish_reason is None:
         speculative_round(target, drafter, text, text.n_drafts(2), Seeded(text.length))
-    assert fed == list(range(len(fed))) and len(fed) > 9
+    broke = "The features of these positions were read, in this order."
+    agree(fed, [*range(max(len(fed), 10))], broke)

@@ -24,10 +24,12 @@ from minispec.files.pair import SHIPPED, load_model
 from minispec.model.gpt2 import GPT, Block
 
 from support.checks import agree
-from support.decoding import Scripted, next_row, poison, tiny
+from support.decoding import Scripted, held, next_row, poison, tiny
 from support.strategies import SEEDS, id_sequences, samplings
 
 V, PROMPT = 4, torch.tensor([2, 1, 2])
+SOME = st.integers(0, 3)
+exercise = pytest.mark.exercise16
 
 
 def an_exit(target: GPT, n_lower: int, seed: int = 5) -> EarlyExit:
@@ -67,6 +69,62 @@ def rounds(
         yield prefix, speculative_round(target, drafter, text, gamma, chance)
 
 
+# ------------------------------------------------------------- running ahead, by hand
+
+
+@torch.no_grad()
+def after_layers(target: GPT, ids: Tensor, n: int) -> Tensor:  # [B, T] -> [B, T, E]
+    """The stream after the first n layers, by one pass of everything, uncached."""
+    x = target.wte(ids) + target.wpe.weight[: ids.shape[1]]
+    for block in target.h[:n]:
+        x = block(x, None, None)
+    return x
+
+
+@exercise
+@settings(max_examples=40)
+@given(st.integers(1, 3), st.tuples(SOME, SOME, st.integers(1, 3)), SEEDS)
+def test_the_upper_layers_catch_up_with_what_the_lower_ones_read(
+    n_lower: int, sizes: tuple[int, int, int], seed: int
+) -> None:
+    """Some tokens are in the cache, the lower layers run ahead over more, and a pass
+    over these and the last ones gives what a whole pass gives."""
+    S, n_ahead, _ = sizes
+    plain = tiny(V, seed, n_layer=4)
+    staged = EarlyExitDrafter(an_exit(plain, n_lower), plain).target
+    noise = torch.Generator().manual_seed(seed)
+    ids = torch.randint(V, (2, sum(sizes)), generator=noise)
+    cache = GPT.new_cache(plain, batch=2)
+    cache.tap(n_lower - 1)
+    what: Any = {"lower layers": n_lower, "in the cache": S, "read ahead": n_ahead}
+    what |= {"tokens": ids}
+    with torch.no_grad():
+        if S:
+            plain(ids[:, :S], cache)
+        ahead, lower = cache.view(), after_layers(plain, ids, n_lower)
+        if n_ahead:
+            early = staged.run_ahead(ids[:, S : S + n_ahead], ahead)
+            broke = "run_ahead does not return the lower layers' output for its tokens."
+            agree(early, lower[:, S : S + n_ahead], broke, **what)
+        lengths = ahead.length, cache.length
+        broke = "run_ahead moves the length of the cache it is given, by its tokens."
+        agree(lengths, (S + n_ahead, S), broke, **what)
+        found = staged.catch_up(ids[:, S:], cache, ahead)
+        expected = plain.ln_f(after_layers(plain, ids, 4))[:, S:]
+    broke = "Not the hidden states of a whole pass, after ln_f, for all the tokens fed."
+    agree(found, expected, broke, **what)
+    agree(cache.length, sum(sizes), "The cache holds all that was fed.", **what)
+    fresh = GPT.new_cache(plain, batch=2)
+    with torch.no_grad():
+        plain(ids, fresh)
+    broke = "The cache does not hold, in each layer, what a whole pass leaves there."
+    agree(held(cache), held(fresh), broke, **what)
+
+
+# -------------------------------------------------------------------- in real decodes
+
+
+@exercise
 @settings(max_examples=40)
 @given(
     n_lower=st.integers(1, 3),
@@ -108,6 +166,7 @@ def block_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
+@exercise
 @pytest.mark.parametrize("n_lower", [1, 2, 3])
 @pytest.mark.parametrize("accepts", [[True] * 99, [False] * 99, [True, False] * 50])
 def test_each_position_passes_each_block_once(
@@ -123,19 +182,24 @@ def test_each_position_passes_each_block_once(
         n_fed = len(prefix) + len(done.tokens)
         once = Counter((layer, at) for layer in range(4) for at in range(first, n_fed))
         more, less = Counter(seen) - once, once - Counter(seen)
-        assert not more, f"(layer, position) computed again: {sorted(more)}"
-        assert not less, f"(layer, position) left out: {sorted(less)}"
+        what: Any = {"drafts": done.tokens, "lower layers": n_lower, "tokens": n_fed}
+        broke = "Some (layer, position) were computed again."
+        agree(sorted(more), [], broke, **what)
+        agree(sorted(less), [], "Some (layer, position) were left out.", **what)
         first = len(prefix) + len(done.committed) - 1
         seen.clear()
 
 
+@exercise
 def test_a_draft_costs_the_lower_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     target = tiny(V, 3, n_layer=4)
     drafter, seen = EarlyExitDrafter(an_exit(target, 2), target), []
     drafter.begin(target.new_cache())
     seen = block_calls(monkeypatch)
     drafter.propose(PROMPT, 3, Seeded(0))
-    assert Counter(layer for layer, _ in seen) == {0: 5, 1: 5}  # the prompt, 2 drafts
+    counts = dict(Counter(layer for layer, _ in seen))
+    broke = "The prompt of 3 and two drafts pass the two lower layers, and no other."
+    agree(counts, {0: 5, 1: 5}, broke)
 
 
 @pytest.mark.parametrize("n_lower", [1, 2])

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from minispec import Request, Sampling
+from minispec import Request, Sampling, Seeded, generate
 from minispec.core.speculative import speculative_round
 from minispec.core.text import Text
+from minispec.drafters.early_exit import EarlyExit
 from minispec.drafters.heads import Drafts
+from minispec.model.kv_cache import KVCache
 
 from support.checks import agree
 from support.decoding import Scripted, poison, tiny
@@ -67,3 +69,20 @@ def test_a_draft_is_drawn_from_the_processed_row_after_the_drafts_before() -> No
     proposal = drafts.proposal()
     assert proposal.tokens.tolist() == [2, 0] and len(proposal.draft_probs) == 2
     agree(proposal.draft_probs, torch.stack(chance.rows), "Rows are not those drawn.")
+
+
+@pytest.mark.parametrize("kind", [*SIZES, "early-exit"])
+def test_a_target_of_another_shape_is_named(kind: str) -> None:
+    """Where the drafter is built, and where another target decodes with it."""
+    head = EarlyExit(TARGET.config, 1, 3) if kind == "early-exit" else None
+    head = (head or tiny_head(kind, TARGET)).double()
+    for other in (tiny(V=5, n_layer=2), tiny(V=4, n_layer=3), None):
+        with pytest.raises(ValueError, match="the head reads a target of"):
+            head.drafter(other)
+    for other, says in ((tiny(V=5), "3 layers"), (tiny(V=4, n_layer=3), "share one")):
+        with pytest.raises(ValueError, match=says):
+            request = Request(torch.tensor([0, 1]), 4)
+            generate(other, head.drafter(TARGET), request, Seeded(0))
+    a_part = KVCache(3, 1, 2, 8)  # one rank's, of a target that is split
+    with pytest.raises(ValueError, match="has 3 of width 2: decode with"):
+        head.drafter(TARGET).begin(a_part)

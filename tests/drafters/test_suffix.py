@@ -185,3 +185,8 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(TypeError, match="longest must be a whole number"):
         SuffixDrafter(5, longest=2.5)  # type: ignore[arg-type]
     assert Context(SuffixIndex(), 0, 0, 1).chain(3, 0.0) == ([], 0.0)
+    foreign = SuffixIndex()
+    foreign.add([1, 9, 2])
+    with pytest.raises(ValueError, match="ids up to 9 and the vocabulary 5 tokens"):
+        SuffixTrees(5, 3, foreign)
+    SuffixDrafter(10, foreign)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,17 @@ def agree(
             finite = f"{difference:.2g}" if math.isfinite(difference) else "not finite"
             lines += [f"largest difference: {finite}"]
         raise AssertionError("\n  ".join([broke, *lines]))
+
+
+def same_odds(
+    got: Mapping[Any, float], expected: Mapping[Any, float], broke: str, **given: Any
+) -> None:
+    """Two distributions agree; else the outcome that is furthest off is shown."""
+    __tracebackhide__ = True
+    off = {o: abs(got.get(o, 0.0) - expected.get(o, 0.0)) for o in {**got, **expected}}
+    one = max(off, key=lambda outcome: off[outcome])
+    broke = f"{broke} Furthest off is {one}, of probability:"
+    agree(got.get(one, 0.0), expected.get(one, 0.0), broke, **given)
 
 
 @contextmanager

@@ -8,23 +8,25 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 import hypothesis.strategies as st
 from torch import Tensor
 
 from minispec.core.randomness import Randomness
 from minispec.core.rejection import reject
-from minispec.exactness import assert_same_distribution, output_distribution
+from minispec.exactness import output_distribution
 from minispec.trees.choices import (
     Choice, most_probable, with_replacement, without_replacement
 )
 from minispec.trees.rejection import TreeVerdict, reject_tree
 from minispec.trees.shape import Shape, depth_of
-from minispec.trees.tree import Tree, path_tokens
+from minispec.trees.tree import Tree, children, path_tokens
 
+from support.checks import agree, same_odds
 from support.decoding import Scripted
 from support.strategies import SEEDS, probability_rows
 
@@ -42,6 +44,11 @@ SHAPES: dict[str, Shape] = {
     "nothing": (),
 }
 RowAfter = Callable[[list[int]], Tensor]
+
+
+def chances(asked: list[float]) -> Tensor:
+    """What chance was asked; a ratio above 1 may or may not be cut."""
+    return torch.tensor(asked, dtype=torch.float64).clamp(max=1)
 
 
 def row_after(seed: int, zeros: bool, path: list[int]) -> Tensor:  # -> [V]
@@ -89,24 +96,78 @@ def completed(
     return text
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.exercise15
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_one_tree_has_the_targets_distribution(
-    shape: str, choice: str, seed: int
+def test_one_tree_has_the_targets_distribution(shape: str, choice: str) -> None:
+    """What the tree does not decide is drawn from the target."""
+    for seed in range(3):
+        target = partial(row_after, seed, seed == 2)
+        draft = partial(row_after, seed + 10, seed > 0)
+        run = partial(completed, SHAPES[shape], target, draft, CHOICES[choice])
+
+        def plain(chance: Randomness) -> list[int]:
+            text: list[int] = []
+            while len(text) <= depth_of(SHAPES[shape]):
+                text.append(chance.sample(target(text)))
+            return text
+
+        broke = "A text comes out more or less often than the target writes it."
+        what = {"tree": f"{shape}, children {choice}", "seed": seed}
+        same_odds(output_distribution(run), output_distribution(plain), broke, **what)
+
+
+@st.composite
+def judged(draw: st.DrawFn) -> tuple[Tree, Tensor, list[bool]]:
+    """A tree of up to five nodes, the target's rows, and a verdict on each node."""
+    N = draw(st.integers(0, 5))
+    parents = tuple(draw(st.integers(-1, node - 1)) for node in range(N))
+    rows = [draw(probability_rows(V)) for _ in range(N)]
+    possible = [(row > 0).nonzero()[:, 0].tolist() for row in rows]
+    ids = [draw(st.sampled_from(tokens)) for tokens in possible]
+    target = torch.stack([draw(probability_rows(V)) for _ in range(N + 1)])
+    draft = torch.stack([*rows, target[0]])[:N]
+    accepts = draw(st.lists(st.booleans(), min_size=N, max_size=N))
+    return Tree(torch.tensor(ids, dtype=torch.long), parents, draft), target, accepts
+
+
+@pytest.mark.exercise15
+@settings(max_examples=100)
+@given(judged(), st.integers(0, V - 1))
+def test_each_child_is_one_more_try_from_what_is_left(
+    one: tuple[Tree, Tensor, list[bool]], extra: int
 ) -> None:
-    target = partial(row_after, seed, seed == 2)
-    draft = partial(row_after, seed + 10, seed > 0)
-    run = partial(completed, SHAPES[shape], target, draft, CHOICES[choice])
-
-    def plain(chance: Randomness) -> list[int]:
-        text: list[int] = []
-        while len(text) <= depth_of(SHAPES[shape]):
-            text.append(chance.sample(target(text)))
-        return text
-
-    found, expected = output_distribution(run), output_distribution(plain)
-    assert_same_distribution(found, expected)
+    """Step by step: from the prefix down, at each node its children in their order."""
+    tree, target, accepts = one
+    node, path, asked, left = -1, [], [], list(accepts)
+    wanted, untried = target[0].tolist(), children(tree.parents)[-1]
+    while untried:
+        child, *untried = untried
+        row, token = tree.draft_probs[child].tolist(), int(tree.tokens[child])
+        asked.append(wanted[token] / row[token])
+        if left.pop(0):
+            node, wanted = child, target[child + 1].tolist()
+            path, untried = [*path, node], children(tree.parents)[node]
+        else:
+            excess = [max(0.0, w - r) for w, r in zip(wanted, row)]
+            if sum(excess) > 0:
+                wanted = [share / sum(excess) for share in excess]
+    chance, draft = Scripted([extra], accepts), tree.draft_probs
+    copies = draft.clone(), target.clone()
+    verdict = reject_tree(tree, target, chance)
+    what: Any = {"parents": tree.parents, "tokens": tree.tokens, "accepts": accepts}
+    what |= {"draft_probs": copies[0], "target_probs": copies[1]}
+    broke = "A child is tried out of turn, or not with what is left / its draft_probs."
+    agree(chances(chance.chances), chances(asked), broke, 1e-9, **what)
+    agree(verdict.path, tuple(path), "Another path was accepted (a tuple).", **what)
+    agree(len(chance.rows), 1, "One token follows the path.", **what)
+    broke = "The last token is not drawn from what is left at the end of the path."
+    expected = torch.tensor(wanted, dtype=torch.float64)
+    agree(chance.rows[0], expected, broke, 1e-9, **what)
+    agree(verdict.next_token, extra, "next_token is not the token drawn.", **what)
+    broke = "The rows handed in were changed."
+    agree(draft, copies[0], broke, tolerance=0)
+    agree(target, copies[1], broke, tolerance=0)
 
 
 @st.composite
@@ -121,6 +182,7 @@ def chains(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
     return torch.tensor(tokens, dtype=torch.long), draft, target
 
 
+@pytest.mark.exercise15
 @given(chains(), SEEDS)
 def test_a_chain_is_judged_as_reject_judges_it(
     one: tuple[Tensor, Tensor, Tensor], seed: int
@@ -130,10 +192,12 @@ def test_a_chain_is_judged_as_reject_judges_it(
     mine, plain = Scripted(seed=seed), Scripted(seed=seed)
     tree = Tree(tokens, tuple(range(-1, len(tokens) - 1)), draft)
     verdict, expected = reject_tree(tree, target, mine), reject(*one, plain)
-    assert verdict.path == tuple(range(expected.n_accepted))
-    assert verdict.next_token == expected.next_token
-    assert mine.chances == plain.chances
-    assert [row.tolist() for row in mine.rows] == [row.tolist() for row in plain.rows]
+    what = {"tokens": tokens, "draft_probs": draft, "target_probs": target}
+    chain = tuple(range(expected.n_accepted)), expected.next_token
+    broke = "A tree that is a chain is not judged as `reject` judges the chain."
+    agree((tuple(verdict.path), verdict.next_token), chain, broke, **what)
+    broke = "Chance was asked something else than by `reject`."
+    agree(chances(mine.chances), chances(plain.chances), broke, **what)
 
 
 def test_children_are_tried_in_their_order_and_from_what_is_left() -> None:
