@@ -16,12 +16,9 @@ from minispec.batches.drafting import BatchDrafter, BatchModelDrafter, EachAlone
 from minispec.batches.drafting import NoDrafts
 from minispec.batches.speculative import Done, generate_batch
 from minispec.commands.ending import at_least
-from minispec.commands.options import (
-    add_model_options,
-    add_sampling_options,
-    pair_from,
-    sampling_from,
-)
+from minispec.commands.job import check_eos, pair_from, sampling_from, warn_of_draft
+from minispec.commands.methods import draft_folder
+from minispec.commands.options import GUESSES, add_model_options, add_sampling_options
 from minispec.commands.prompt import check_text, text_of_file
 from minispec.commands.streaming import write
 from minispec.core.randomness import Seeded
@@ -29,17 +26,17 @@ from minispec.core.rounds import Generation
 from minispec.checks import whole_number
 from minispec.core.text import Request
 from minispec.drafters.ngram import NgramDrafter
-from minispec.files.pair import SHIPPED, Pair
+from minispec.files.pair import Pair
 
 DESCRIPTION = """\
 Continue many prompts at once: each pass of the target serves up to --rows of them, and
-when a text ends the next prompt takes its row. Each text is the one that `generate`
-writes alone with the same options and seed, whatever its neighbours (but for rounding).
+when a text ends, the next prompt takes its row. Each text is the one that `generate`
+writes with the same options and seed, up to rounding, whatever its neighbours are.
 
---prompts is a text file with a prompt on each line, or JSON lines: objects with
+--prompts is a text file with a prompt on each line, or with JSON objects that have a
 "prompt" and, where they differ from the options, "tokens", "gamma", "seed", "eos_ids",
 "temperature", "top_k", "top_p", "min_p", "repetition_penalty". A prompt without a seed
-has --seed plus its number, counted from 0.
+has --seed plus its line's number, counted from 0.
 
 Standard output gets a line of JSON for each text as it ends: "index", "text",
 "finish_reason" and figures, or "index" and "error". Progress goes to standard error.
@@ -51,6 +48,8 @@ examples:
 """
 OWN = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 FIELDS = ("prompt", "tokens", "gamma", "seed", "eos_ids", *OWN)
+WHO = """what guesses: the draft model; ngram, which copies what followed the same words
+earlier; or none (%(default)s)"""
 
 
 class Item(NamedTuple):
@@ -72,11 +71,14 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     add, count = parser.add_argument_group("what to write").add_argument, at_least(0)
     where = "a prompt on each line, as text or as JSON; - is standard input"
     add("--prompts", required=True, metavar="FILE", help=where)
-    most = "how many tokens to write at most, each (%(default)s)"
+    most = "how many tokens to write at most in each text (%(default)s)"
     add("--tokens", type=count, default=100, metavar="N", help=most)
     rows = "how many texts share a pass (%(default)s)"
     add("--rows", type=at_least(1), default=8, metavar="N", help=rows)
-    add_model_options(parser, ("model", "ngram", "none"))
+    drafters = "model", "ngram", "none"
+    group = add_model_options(parser, drafters, WHO, "the draft model")
+    ahead = f"{GUESSES} (%(default)s)"
+    group.add_argument("--gamma", type=at_least(1), default=4, metavar="N", help=ahead)
     add_sampling_options(parser)
     parser.set_defaults(run=run_batch)
 
@@ -87,10 +89,8 @@ def run_batch(args: argparse.Namespace) -> int:
     lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"{name} holds no prompt: give one on each line")
-    if not isinstance(args.gamma, int):
-        raise ValueError(f"--gamma {args.gamma} is not for batches: give a number")
-    draft = (args.draft or SHIPPED / "draft") if args.drafter == "model" else None
-    pair = pair_from(args, draft)
+    warn_of_draft(args)
+    pair = pair_from(args, draft_folder(args))
     progress, status = Progress(len(lines)), 0
     try:
         for done in decoded(lines, args, pair):
@@ -144,6 +144,7 @@ def item_of(
     changed = {name: stated[name] for name in OWN if name in stated}
     eos_ids = stated.get("eos_ids", pair.eos_ids)
     sampling = replace(sampling_from(args), eos_ids=eos_ids, **changed)
+    check_eos("eos_ids", sampling.eos_ids, pair)
     tokens = stated.get("tokens", args.tokens)
     gamma = whole_number("gamma", stated.get("gamma", args.gamma), least=1)
     ids = torch.tensor(pair.tokenizer.encode(prompt))

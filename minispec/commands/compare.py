@@ -8,19 +8,20 @@ import sys
 
 from minispec.commands.comparison import Comparison, as_json, progress, table
 from minispec.commands.ending import at_least
-from minispec.commands.options import Job, add_decoding_parser, job_from
+from minispec.commands.job import Job, job_from
+from minispec.commands.options import add_decoding_parser
 from minispec.commands.streaming import paint_for, rounds_of, show, warm_up, write
 from minispec.show.terminal import Paint, legend
 
 SAYS = "decode with and without a draft, and compare (the default)"
 DESCRIPTION = """\
-Decode the same prompt twice, first with the target alone, which takes one pass of the
-large model for every token, then speculatively: a draft guesses --gamma tokens, and one
-pass of the target verifies them all. Then compare the speed.
+Decode the same prompt twice and compare the speed: first with the target alone, which
+takes one pass of the large model for every token, then speculatively, where one pass of
+the target verifies several guessed tokens.
 
-Both texts are drawn from the same distribution, but not with the same random numbers,
-so they differ. At temperature 0 nothing is random, and they are the same text. Further
-repeats run in silence, by turns, and the table shows medians.
+With an exact judge both texts have the same distribution, but they are drawn with
+different random numbers and so differ. At temperature 0, and with --coupled, they are
+the same text. Further repeats are timed by turns in silence; the table shows medians.
 """
 EXAMPLES = """\
 examples:
@@ -41,7 +42,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     output = parser.add_mutually_exclusive_group()
     only = "print one JSON object and nothing else"
     output.add_argument("--json", action="store_true", help=only)
-    rounds = "afterwards, print every speculative round: probabilities and fates"
+    rounds = "afterwards, print every round: each draft, and what became of it"
     output.add_argument("--trace", action="store_true", help=rounds)
 
 

@@ -6,7 +6,7 @@ from statistics import median
 
 import torch
 
-from minispec.commands.options import Job, Method
+from minispec.commands.job import Job, Method
 from minispec.commands.streaming import Decode
 from minispec.commands.threads import n_threads
 from minispec.core.rounds import Generation
@@ -62,8 +62,8 @@ def accepted_per_drafted(generation: Generation) -> float | None:
 
 
 def as_json(comparison: Comparison) -> dict[str, object]:
-    """Everything measured, and both texts."""
-    job, generation = comparison.job, comparison.generation
+    """Everything measured, what was asked for, and both texts."""
+    generation = comparison.generation
     alone, fast = comparison.alone[0], comparison.speculative[0]
     measured = (
         *("acceptance_rate", "acceptance_by_position", "tokens_per_target_forward"),
@@ -75,11 +75,7 @@ def as_json(comparison: Comparison) -> dict[str, object]:
         "speedup": comparison.speedup,
         **{name: getattr(generation, name) for name in measured},
         "accepted_per_drafted": accepted_per_drafted(generation),
-        "drafter": job.method.drafter,
-        "judge": job.method.judge,
-        "gamma": job.method.length,
-        "temperature": job.request.sampling.temperature,
-        "seed": job.seed,
+        **asked(comparison.job),
         "repeats": comparison.repeats,
         "threads": torch.get_num_threads(),
         "autoregressive_text": alone.text,
@@ -89,10 +85,26 @@ def as_json(comparison: Comparison) -> dict[str, object]:
     }
 
 
+def asked(job: Job) -> dict[str, object]:
+    """What the options say."""
+    sampling, weight = job.request.sampling, job.target.wte.weight
+    drawn = "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "eos_ids"
+    return {
+        **{name: getattr(job.method, name) for name in job.method._fields[:-1]},
+        **{name: getattr(sampling, name) for name in drawn},
+        "stops": job.stops,
+        "seed": job.seed,
+        "dtype": str(weight.dtype).removeprefix("torch."),
+        "device": str(weight.device),
+        "prompt": job.text,
+        "max_new_tokens": job.request.max_new_tokens,
+        "min_new_tokens": max(0, sampling.min_length - len(job.request.prompt)),
+    }
+
+
 def named(method: Method) -> str:
     """What was compared: "model, gamma 4", "medusa, tree 3,2,1, coupled"."""
-    is_tree = method.length.startswith("tree")
-    parts = [method.drafter, method.length if is_tree else f"gamma {method.length}"]
+    parts = [method.drafter, method.length]
     parts += [f"judge {method.judge}"] * (method.judge != "reject")
     return ", ".join([*parts, *["coupled"] * method.coupled])
 
@@ -128,7 +140,7 @@ def table(comparison: Comparison) -> str:
     lines.append("(alpha: of the drafts judged; engines report: of all drafted)")
     lines.append(settings + sameness(comparison))
     if job.method.vocabulary:
-        lines.append(f"the draft's tokens: {job.method.vocabulary}")
+        lines.append(job.method.vocabulary)
     return "\n".join([*lines, f"next: {advice(comparison)}"])
 
 
@@ -168,14 +180,14 @@ def advice(comparison: Comparison) -> str:
     """One thing to try."""
     job, generation = comparison.job, comparison.generation
     rate, gain = generation.acceptance_rate, comparison.speedup
-    gamma = job.request.gamma
+    gamma = job.method.gamma
     other = "--drafter ngram" if job.method.drafter == "model" else "--drafter model"
     if gain is None or (rate is None and generation.emitted == 1):
         return "more --tokens: there was nothing to draft"
     if rate is None:
         return f"{other}: nothing was drafted"
     if gain < 1:
-        shorter = "--gamma auto or " if gamma != 1 else ""
+        shorter = "" if gamma in (1, "auto", None) else "--gamma auto or "
         return f"{shorter}{other}: here drafting costs more than it brings"
     if job.request.sampling.temperature > 0 and not job.method.coupled:
         return "--coupled or --temperature 0, and both texts become the same"

@@ -6,19 +6,20 @@ import argparse
 import sys
 
 from minispec.commands.methods import DRAFTERS
-from minispec.commands.options import Job, add_decoding_parser, job_from
+from minispec.commands.job import Job, job_from
+from minispec.commands.options import add_decoding_parser
 from minispec.commands.streaming import Decode, paint_for, show, write
 from minispec.show.terminal import legend
 
 SAYS = "continue a prompt"
 DESCRIPTION = """\
-Continue a prompt. The text has exactly the distribution of the target model alone; the
-drafter only decides how fast it comes. On a terminal, colours show what became of the
-draft: green was accepted, red was drawn in place of a rejected token, and cyan is the
-extra token that comes for free where all were accepted.
+Continue a prompt. With an exact judge, as by default, the text has exactly the
+distribution of the target model alone, and the drafter only decides how fast it comes.
+On a terminal, colours show what became of the draft: green was accepted, red was drawn
+in place of a rejected token, and cyan is the extra token where all were accepted.
 
-Prompt and text go to standard output, and with --trace the rounds after them; how long
-it took goes to standard error.
+The prompt and the text go to standard output, and so do the rounds with --trace. How
+long it took goes to standard error.
 """
 EXAMPLES = """\
 examples:
@@ -43,7 +44,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     parser.add_argument(
         "--trace",
         action="store_true",
-        help="afterwards, print every round: probabilities and fates",
+        help="afterwards, print every round: each draft, and what became of it",
     )
 
 

@@ -1,18 +1,20 @@
-"""`minispec inspect`: what a checkpoint folder holds, before anything is decoded."""
+"""`minispec inspect`: what a folder holds, before anything is decoded."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from minispec.files.inspection import inspect, measure_bandwidth, report
+from minispec.files.inspection import head_report, inspect, is_head
+from minispec.files.inspection import measure_bandwidth, report
 from minispec.files.pair import SHIPPED, check_folder
 
 DESCRIPTION = """\
-Layers, heads, widths, vocabulary, parameters; bytes and types on disk; what the KV
-cache takes per token; and how long a token takes if all the time goes into reading the
-weights, at the memory bandwidth measured now. By default, both models that ship with
-the project.
+Show a model's layers, heads, widths, vocabulary and parameters; its bytes and types on
+disk; what the KV cache takes per token; and how long a token takes if all the time goes
+into reading the weights, at the memory bandwidth measured now. Of a head's folder, show
+which head it is and for which target. By default, both models that ship with the
+project.
 """
 
 
@@ -20,7 +22,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     """Register the command."""
     parser = commands.add_parser(
         "inspect",
-        help="show what checkpoint folders hold",
+        help="show what folders of models and heads hold",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -30,7 +32,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
         type=Path,
         metavar="FOLDER",
         default=[SHIPPED / "target", SHIPPED / "draft"],
-        help="folders with config.json and weights",
+        help="folder with config.json and weights",
     )
     parser.set_defaults(run=run_inspect)
 
@@ -39,6 +41,11 @@ def run_inspect(args: argparse.Namespace) -> int:
     """Measure the memory once, then report folder by folder."""
     for folder in args.folders:
         check_folder(folder)
-    bandwidth = measure_bandwidth()
-    print("\n\n".join(report(inspect(folder, bandwidth)) for folder in args.folders))
+    models = [folder for folder in args.folders if not is_head(folder)]
+    bandwidth = measure_bandwidth() if models else 0.0
+    reports = (
+        report(inspect(one, bandwidth)) if one in models else head_report(one)
+        for one in args.folders
+    )
+    print("\n\n".join(reports))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TypeGuard, cast
 
 import torch
@@ -23,6 +24,7 @@ from minispec.files.head import load_head
 from minispec.files.pair import SHIPPED, Pair, load_packed
 from minispec.judges import EXACT, LOSSY
 from minispec.model.gpt2 import GPT
+from minispec.trees.choices import is_certain
 from minispec.trees.drafters import BestTrees, FixedTrees
 from minispec.trees.factorised import FactorisedTrees
 from minispec.trees.ngram import NgramTrees
@@ -31,12 +33,8 @@ from minispec.trees.tree import TreeDrafter
 
 HEADS = ("eagle", "eagle3", "mtp", "medusa", "early-exit", "block-diffusion")
 DRAFTERS = ("model", "ngram", "suffix", *HEADS)
-WHO = """who guesses: the draft model; ngram or suffix, which copy what followed the
-same words before; or a head that reads the target's hidden states (%(default)s)"""
-Decoding = Drafter | TreeDrafter
-
-
 JUDGES = EXACT | LOSSY
+Decoding = Drafter | TreeDrafter
 # Drawn children: how often the shipped draft's first, second, ... is the one accepted
 RANKS, DEPTH = (0.78, 0.08, 0.04, 0.02), 6
 
@@ -90,6 +88,14 @@ def check_method(args: argparse.Namespace) -> None:
         raise ValueError("--history is what --drafter suffix has read: add that")
 
 
+def draft_folder(args: argparse.Namespace) -> Path | None:
+    """Where the draft model or the head lies; None where neither is needed."""
+    if args.drafter not in ("model", *HEADS):
+        return None
+    shipped = "draft" if args.drafter == "model" else args.drafter
+    return args.draft or SHIPPED / shipped
+
+
 def load_drafter(
     args: argparse.Namespace, pair: Pair, sampling: Sampling
 ) -> Decoding | None:
@@ -106,9 +112,11 @@ def load_drafter(
     if args.drafter == "suffix":
         history = history_of(args.history, pair)
         return SuffixTrees(V, tree, history) if tree else SuffixDrafter(V, history)
+    folder = draft_folder(args)
+    assert folder is not None
     if args.drafter == "model":
-        return model_drafter(args, pair, sampling)
-    head = load_head(args.draft or SHIPPED / args.drafter, pair.target, [args.drafter])
+        return model_drafter(args, folder, pair, sampling)
+    head = load_head(folder, pair.target, [args.drafter])
     drafter = head.drafter(pair.target, sampling)
     if args.tree and isinstance(drafter, MedusaDrafter):
         return FactorisedTrees(drafter, from_widths(args.tree))
@@ -116,17 +124,16 @@ def load_drafter(
 
 
 def model_drafter(
-    args: argparse.Namespace, pair: Pair, sampling: Sampling
+    args: argparse.Namespace, folder: Path, pair: Pair, sampling: Sampling
 ) -> Decoding:
     """The draft model, as a chain or in trees, in its own vocabulary if need be."""
-    folder = args.draft or SHIPPED / "draft"
     model, own = load_packed(folder, own_device(args.device), dtype_from(args))
     if args.tree and not own.same_vocabulary(pair.tokenizer):
         raise ValueError("--tree needs a draft of the target's own vocabulary")
-    if args.tree and len(args.tree) == 1 and sampling.temperature > 0:
-        return FixedTrees(model, best_shape_of(RANKS, args.tree[0], DEPTH), sampling)
-    if args.tree and len(args.tree) == 1:
+    if args.tree and len(args.tree) == 1 and is_certain(sampling):
         return BestTrees(model, args.tree[0], sampling)
+    if args.tree and len(args.tree) == 1:
+        return FixedTrees(model, best_shape_of(RANKS, args.tree[0], DEPTH), sampling)
     if args.tree:
         return FixedTrees(model, from_widths(args.tree), sampling)
     drafter, args.why = drafter_for(model, own, pair.tokenizer, sampling)
@@ -142,7 +149,7 @@ def history_of(file: str | None, pair: Pair) -> SuffixIndex | None:
     """The texts of --history as the suffix drafter reads them."""
     if file is None:
         return None
-    _, text = text_of_file(file)
+    _, text = text_of_file(file, "history")
     history = SuffixIndex()
     history.add(pair.tokenizer.encode(text))
     return history

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from minispec.commands.ranks import several
+
 PROMPT = "KING HENRY V:\nWhat news, good cousin, from the walls of France?\n"
 LONGEST = 1_000_000  # bytes; no model here reads so far, and a pipe may have no end
 
@@ -15,13 +17,12 @@ def add_prompt_options(group: "argparse._ArgumentGroup") -> None:
     given.add_argument(
         "--prompt",
         metavar="TEXT",
-        help="the text to continue; - reads it from standard input (default: two lines "
-        "of a play)",
+        help="the text to continue; - is standard input (default: two lines of a play)",
     )
     given.add_argument(
         "--prompt-file",
         metavar="FILE",
-        help="the same from a UTF-8 file; - is standard input here too",
+        help="a UTF-8 file with the text to continue; - is standard input",
     )
 
 
@@ -40,9 +41,9 @@ def read_prompt(args: argparse.Namespace) -> str:
     return text
 
 
-def text_of_file(source: str) -> tuple[str, str]:
+def text_of_file(source: str, kind: str = "prompt") -> tuple[str, str]:
     """What to call a source in messages, and its text without a byte order mark."""
-    name = "standard input" if source == "-" else f"the prompt file {source!r:.200}"
+    name = "standard input" if source == "-" else f"the {kind} file {source!r:.200}"
     try:
         if source == "-":
             data = read_standard_input()
@@ -58,8 +59,7 @@ def text_of_file(source: str) -> tuple[str, str]:
         ) from error
     except OSError as error:
         raise ValueError(
-            f"cannot read {name} ({error.strerror}): give a text file, or - for "
-            "standard input"
+            f"cannot read {name} ({error.strerror}): give the path of a text file"
         ) from error
 
 
@@ -67,6 +67,8 @@ def read_standard_input() -> bytes:
     """Up to its end, if it has one; at a keyboard, say how to end it."""
     if sys.stdin is None:  # closed by the shell: `minispec <&-`
         raise OSError(None, "it is closed")
+    if several():
+        raise OSError(None, "several processes cannot share it")
     if sys.stdin.isatty():
         print("type the prompt, then Ctrl-D on a line of its own", file=sys.stderr)
     return sys.stdin.buffer.read(LONGEST + 1)

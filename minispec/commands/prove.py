@@ -14,7 +14,6 @@ from minispec import Sampling, generate, generate_alone
 from minispec.batches.drafting import BatchModelDrafter
 from minispec.batches.speculative import generate_batch
 from minispec.commands.ending import at_least
-from minispec.commands.threads import use_one_thread
 from minispec.core.randomness import Randomness, Seeded
 from minispec.core.rejection import Judge, reject
 from minispec.drafters.block_diffusion import BlockDiffusion
@@ -45,16 +44,16 @@ V, GAMMA, N_NEW, EOS = 3, 2, 4, 2
 PROMPT = torch.tensor([0, 1, 0])
 DESCRIPTION = f"""\
 Is the speculative text distributed exactly as the target's own? There are finitely many
-random outcomes, each with a known probability. So the real decoder is run once down
-every branch, and the probabilities of the branches that lead to the same text are added
-up: this is the whole distribution of its output, and nothing is estimated.
+random outcomes, each with a known probability. So the real decoder runs once down every
+branch, and the probabilities of the branches that lead to the same text are added up.
+This is the whole distribution of its output, and nothing is estimated.
 
 Here tiny models in float64 write up to {N_NEW} tokens from a vocabulary of {V}, one of
-them an EOS, with drafts of {GAMMA}. For each drafter, with each exact judge, in chains
-and trees, coupled and in a batch, the table shows how many texts can come out, how many
-branches lead to them, and by how much the probability of any text differs from what the
-target alone gives it. Rounding leaves less than {ROUNDING:.0e}. The last line is a
-decoder that is wrong on purpose: this is what a difference looks like.
+them an EOS, with {GAMMA} drafts in each round. There is a line for each drafter with
+each exact judge, for trees, for greedy and coupled decoding, and for a batch. It shows
+how many texts can come out, how many branches lead to them, and the largest difference
+from the target in the probability of a text. Rounding leaves less than {ROUNDING:.0e}.
+The last line is wrong on purpose, to show what a difference looks like.
 """
 WARM = Sampling(1.5, eos_ids=(EOS,))
 
@@ -155,7 +154,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     """Register the command."""
     parser = commands.add_parser(
         "prove",
-        help="enumerate all that can come out, and compare the distributions",
+        help="enumerate all that can come out, with and without a draft",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -164,8 +163,8 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
         type=at_least(0),
         default=7,
         metavar="N",
-        help="which random weights the models have (%(default)s); some have five times "
-        "the branches",
+        help="seed of the models' random weights (%(default)s); some have five times "
+        "as many branches",
     )
     parser.set_defaults(run=run_prove)
 
@@ -174,9 +173,10 @@ def run_prove(args: argparse.Namespace) -> int:
     """Exit status 0 if all distributions agree and the wrong one is found, else 1."""
     if args.seed >= 2**63:
         raise ValueError(f"--seed must be below 2**63, got {args.seed}")
-    use_one_thread()
+    torch.set_num_threads(1)  # models so tiny would only wait for a second one
     target, draft = tiny_gpt(args.seed, 2), tiny_gpt(args.seed + 1)
-    print("drafter         how     sequences  branches  difference to the target")
+    columns = "drafter         how     sequences  branches  "
+    print(f"{columns}largest difference from the target")
     worst = max(largest_difference(*compare(target, c)) for c in cases(target, draft))
     agree = worst <= ROUNDING
     verdict = "The distributions are the same" if agree else "THE DISTRIBUTIONS DIFFER"

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import Literal, TextIO, cast
 
+from minispec.commands.job import Job
 from minispec.commands.methods import is_tree
-from minispec.commands.options import Job
 from minispec.commands.stop_text import Piece, StopText
 from minispec.core.autoregressive import autoregressive_rounds
 from minispec.core.draft import Drafter
@@ -20,7 +20,7 @@ from minispec.core.rounds import Generation, Round
 from minispec.core.speculative import speculative_rounds
 from minispec.core.stopping import FinishReason
 from minispec.files.tokenizer import StreamDecoder
-from minispec.show.terminal import Paint, labels, round_table
+from minispec.show.terminal import RULES, Paint, labels, round_table
 from minispec.trees.rounds import TreeRound
 from minispec.trees.speculative import tree_rounds
 
@@ -48,7 +48,7 @@ class Decode:
 
     def __init__(self, job: Job) -> None:
         self.rounds: list[Round] = []  # without rows
-        self.tables: list[str] = []  # of the rounds, if asked for
+        self.tables: list[str] = []  # if asked for: what decides, then each round
         self.text = ""  # what was written, without EOS
         self.seconds = 0.0  # of wall time, that of showing the text included
         self.finish_reason: FinishReason | Literal["stop"] | None = None  # not ended
@@ -123,12 +123,13 @@ def show(
 
     After Ctrl-C what was held back is written.
     """
+    how = job.pair.tokenizer, paint, job.request.judge
+    decode.tables += [RULES[job.method.rule]] * trace
     try:
         for one, pieces in decode.watch(rounds_of(job, speculative)):
             write(painted(pieces, paint))
             if trace:
-                n = len(decode.rounds)
-                decode.tables.append(round_table(one, n, job.pair.tokenizer, paint))
+                decode.tables.append(round_table(one, len(decode.rounds), *how))
     finally:
         write(painted(decode.flush(), paint))
 

@@ -31,11 +31,6 @@ def settle_threads(model: GPT) -> None:
     torch.set_num_threads(faster_of(many, 1, model))
 
 
-def use_one_thread() -> None:
-    """For models so tiny that a second thread would only be waited for."""
-    torch.set_num_threads(1)
-
-
 def n_threads() -> str:
     """The number of threads now, in words."""
     n = torch.get_num_threads()

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from minispec.commands.options import Job, add_decoding_parser, job_from
+from minispec.commands.job import Job, job_from
+from minispec.commands.options import add_decoding_parser
 from minispec.commands.streaming import Decode, rounds_of, warm_up
 from minispec.core.rounds import Round
 from minispec.files.errors import shown
@@ -27,7 +28,9 @@ share and what is resampled, the draw that decided each token, both caches befor
 after rollback, and the speed-up as predicted and as measured.
 
 The page is a single file. It loads nothing, so it can be opened from disk, printed, and
-passed on. The text in it is the one that `generate` writes with the same options.
+passed on. The text in it is the one that `generate` writes with the same options, but
+for --gamma auto: its lengths follow the clock, and so does the text, whose distribution
+stays the same.
 """
 EXAMPLES = """\
 examples:
@@ -106,7 +109,7 @@ def settings_of(job: Job) -> dict[str, str]:
     return {
         "target": size_of(job.pair.target),
         "drafter": method.drafter + (f": {size_of(model)}" if model else ""),
-        "tokens drafted": method.length,
+        "tokens drafted": method.length.removeprefix("gamma "),
         "judge": method.judge + (" (lossy)" if method.judge in LOSSY else " (exact)"),
         "draws": "coupled" if method.coupled else "independent",
         "temperature": f"{sampling.temperature:g}",

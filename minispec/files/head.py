@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from minispec.drafters.heads import Head
-from minispec.files.checkpoint import safetensors_format
+from minispec.files.checkpoint import FLOATS, safetensors_format
 from minispec.files.checkpoint.config import read_json
 from minispec.files.errors import CheckpointError, shown
 from minispec.files.whole import replacing
@@ -36,6 +36,7 @@ HOMES = {  # where the class of each kind of head is; imported when it is asked 
     "early-exit": ("early_exit", "EarlyExit"),
     "block-diffusion": ("block_diffusion", "BlockDiffusion"),
 }
+COUNTS, MOST = ("n_heads", "n_modules", "n_layer"), 64  # of modules, built one by one
 LARGEST = 2**16  # a size beyond it is a mistake, and nothing must be built for it
 
 
@@ -54,10 +55,14 @@ def fingerprint(target: GPT) -> str:
 
 
 def save_head(head: Head, folder: Path | str, target: GPT) -> None:
-    """Write `config.json` and `model.safetensors`, in float16. Raises OSError."""
+    """Write `config.json` and `model.safetensors`, in float16.
+
+    Raises OSError, and CheckpointError for weights that float16 cannot hold.
+    """
+    weights = {name: tensor.half() for name, tensor in head.state_dict().items()}
+    check_weights(head, weights, torch.float16)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.half() for name, tensor in head.state_dict().items()}
     safetensors_format.write(weights, folder / "model.safetensors")
     stated = {"kind": head.kind, "sizes": head.sizes, "target": _description(target)}
     with replacing(folder / "config.json") as part:
@@ -81,7 +86,7 @@ def load_head(folder: Path | str, target: GPT, kinds: Collection[str] = HOMES) -
         check_target(stated.get("target"), target)
         head = _empty(stated, target, kinds)
         weights = safetensors_format.read(folder / "model.safetensors")
-        check_weights(head, weights)
+        check_weights(head, weights, target.wte.weight.dtype)
     except CheckpointError as error:
         at = "" if str(folder) in str(error) else f"{folder}: "
         raise CheckpointError(f"{at}{error}") from error
@@ -102,8 +107,8 @@ def check_target(stated: Any, target: GPT) -> None:
             )
 
 
-def check_weights(head: Head, weights: dict[str, Tensor]) -> None:
-    """Raise CheckpointError unless these are the head's weights, and all finite."""
+def check_weights(head: Head, weights: dict[str, Tensor], dtype: torch.dtype) -> None:
+    """Raise CheckpointError unless these are the head's weights, finite in `dtype`."""
     expected = {name: list(t.shape) for name, t in head.state_dict().items()}
     for name in [*expected, *weights]:
         if name not in weights:
@@ -113,10 +118,10 @@ def check_weights(head: Head, weights: dict[str, Tensor]) -> None:
         elif list(weights[name].shape) != expected[name]:
             shape = shown(list(weights[name].shape))
             what = f"has {name} of shape {shape}, expected {expected[name]}"
-        elif not weights[name].is_floating_point():
-            what = f"has {name} of type {weights[name].dtype}, expected floats"
-        elif not weights[name].isfinite().all():
-            what = f"has NaN or infinity in {name}"
+        elif weights[name].dtype not in FLOATS:
+            what = f"has {name} of type {weights[name].dtype}, expected float16 or so"
+        elif not weights[name].to(dtype).isfinite().all():
+            what = f"has NaN or infinity in {name} as {dtype}"
         else:
             continue
         raise CheckpointError(f"the head {what}: train it again, or copy it again")
@@ -142,8 +147,9 @@ def _empty(stated: dict[str, Any], target: GPT, kinds: Collection[str]) -> Head:
     module, name = HOMES[kind]
     make = getattr(import_module(f"minispec.drafters.{module}"), name)
     try:
-        if not all(type(n) is int and 0 < n < LARGEST for n in sizes.values()):
-            raise ValueError("sizes are whole numbers")
+        for size, n in sizes.items():
+            if type(n) is not int or not 0 < n < (MOST if size in COUNTS else LARGEST):
+                raise ValueError("sizes are whole numbers")
         with torch.device("meta"):
             return make(target.config, **sizes)
     except (AttributeError, TypeError, ValueError) as error:

@@ -19,10 +19,12 @@ from pathlib import Path
 import torch
 
 from minispec.core.analysis import seconds_per_token
-from minispec.files.checkpoint import read_folder
+from minispec.files.checkpoint import read_folder, safetensors_format
+from minispec.files.checkpoint.config import read_json
 from minispec.files.checkpoint.weight_files import weight_paths
 from minispec.files.errors import FileError, shown
-from minispec.files.pair import check_vocabulary
+from minispec.files.head import fingerprint
+from minispec.files.pair import SHIPPED, check_vocabulary, load_model
 from minispec.files.tokenizer import Tokenizer
 from minispec.model.gpt2 import GPTConfig
 
@@ -120,8 +122,48 @@ def report(facts: Facts) -> str:
         "time per token": f"{1e3 * facts.seconds_per_token:.3g} ms if memory-bound, "
         f"at {facts.bandwidth / 1e9:.3g} GB/s, measured now (less on a busy machine)",
     }
+    return _lines(facts.folder, rows)
+
+
+def is_head(folder: Path) -> bool:
+    """Whether the folder holds a head, whose config.json states a kind."""
+    config = folder / "config.json"
+    return config.is_file() and "kind" in read_json(config)
+
+
+def head_report(folder: Path) -> str:
+    """What a head is, and for which target, as lines of text.
+
+    Raises CheckpointError for a folder that cannot be read, and where the shipped
+    target, with which the head's is compared, is missing.
+    """
+    stated = read_json(folder / "config.json")
+    path = folder / "model.safetensors"
+    tensors = safetensors_format.read(path)
+    kind, sizes, target = (stated.get(name) for name in ("kind", "sizes", "target"))
+    shipped = fingerprint(load_model(SHIPPED / "target")[0])
+    is_shipped = isinstance(target, dict) and target.get("fingerprint") == shipped
+    rows = {
+        "what": f"a head of kind {shown(kind)}, which drafts for one target alone",
+        "sizes": _stated(sizes),
+        "target": "the shipped one: " * is_shipped + _stated(target),
+        "parameters": f"{sum(tensor.numel() for tensor in tensors.values()):,}",
+        "files": f"{path.name} {_bytes(path.stat().st_size)}",
+    }
+    return _lines(folder, rows)
+
+
+def _stated(facts: object) -> str:
+    """What a config.json states under one name: "width 128, n_head 4"."""
+    if not isinstance(facts, dict):
+        return f"not stated ({shown(facts)})"
+    return shown(", ".join(f"{name} {value}" for name, value in facts.items()), 200)
+
+
+def _lines(folder: Path, rows: dict[str, str]) -> str:
+    """The folder, and a line for each fact."""
     lines = (f"  {key:15} {value}" for key, value in rows.items())
-    return "\n".join([shown(facts.folder, 200), *lines])
+    return "\n".join([shown(folder, 200), *lines])
 
 
 def _tokenizer(folder: Path, config: GPTConfig) -> tuple[int | None, str]:

@@ -30,7 +30,6 @@ from minispec.core.rejection import Judge, acceptance_ratios, residual
 from minispec.core.rounds import Round
 from minispec.judges.block import chances_kept, reject_block
 from minispec.show.recording import Recorded, Trial
-from minispec.show.terminal import Fate, fates
 from minispec.trees.rounds import TreeRound
 from minispec.trees.tree import children
 
@@ -118,12 +117,3 @@ def kind_of(one: Round, end: Try | None, row: Tensor) -> Kind:
         return "residual"
     is_target = torch.allclose(row, end.wanted, atol=1e-6)
     return "target" if is_target else "other"
-
-
-def fates_of(one: Round, tries: Sequence[Try]) -> list[Fate]:
-    """As `fates`, and where trials are about several drafts, all that failed."""
-    found = fates(one)
-    if one.extra is None:  # the text ended among the drafts
-        return found
-    failed = {a_try.node for a_try in tries if not a_try.passed}
-    return ["rejected" if i in failed else fate for i, fate in enumerate(found)]

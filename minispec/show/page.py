@@ -23,15 +23,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from minispec.core.rejection import Judge
 from minispec.core.rounds import Generation, Round
 from minispec.core.sampling import Sampling
 from minispec.core.text import Request
 from minispec.files.tokenizer import StreamDecoder, Tokenizer
-from minispec.show.odds import Try, fates_of, judging_of, kind_of, tries_of, turned_down
+from minispec.show.odds import Try, judging_of, kind_of, tries_of, turned_down
 from minispec.show.picture import draw_picture, try_picture
 from minispec.show.recording import Recorded
 from minispec.show.speed import Speed
-from minispec.show.terminal import labels, parents_of, quoted
+from minispec.show.terminal import fates, labels, parents_of, quoted
 from minispec.trees.rounds import TreeRound
 
 LARGEST = 1e6  # a chance beyond says no more, and JSON has no infinity
@@ -59,7 +60,7 @@ class PageData:
         self._rounds.append(
             {
                 "judging": judging_of(one, recorded, judge),
-                "drafted": drafted_data(one, tries, tokenizer),
+                "drafted": drafted_data(one, tries, judge, tokenizer),
                 "path": list(path),
                 "tries": [try_data(one, a_try, tokenizer) for a_try in tries],
                 "text": [self._piece(*labelled) for labelled in labels(one)],
@@ -127,11 +128,11 @@ def totals_data(generation: Generation) -> dict[str, float | None]:
 
 
 def drafted_data(
-    one: Round, tries: Sequence[Try], tokenizer: Tokenizer
+    one: Round, tries: Sequence[Try], judge: Judge, tokenizer: Tokenizer
 ) -> list[dict[str, Any]]:
     """Each draft: what it is, what it continues, its fate, the step that tells it."""
     steps = {a_try.node: step for step, a_try in enumerate(tries, start=1)}
-    found = fates_of(one, tries)
+    found = fates(one, judge)
     return [
         {
             "token": quoted(tokenizer, token),

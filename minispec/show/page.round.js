@@ -23,6 +23,11 @@ const DRAWN_FROM = {
   other: "Drawn from a row of this judge's own, so the output may have another distribution.",
 };
 
+const LEFT = {  // of the target, where it is not its row alone
+  together: " The target's row counts times the chance that the drafts before are kept.",
+  tree: " Every rejected sibling takes its share off the target first.",
+};
+
 const lastStep = (round) => round.tries.length + 1;
 
 // ------------------------------------------------------------------------------ tree
@@ -89,8 +94,9 @@ function notesOn(round, one) {
     notes.push(`Target: its row times ${chance}.`);
   }
   if (round.judging === "together" && one.node + 1 < round.drafted.length) {
-    notes.push("The chance is S / (S + 1 - k): k is target / draft here, at most 1, and S is " +
-      "what the target, times k, has beyond the draft at the next position.");
+    notes.push("The chance is not target / draft but S / (S + 1 - k): k is target / draft " +
+      "here, at most 1, and S is what the target, times k, has beyond the draft at the next " +
+      "position.");
   }
   if (one.siblings) {
     notes.push("Target: what is left of its row, now that " +
@@ -116,10 +122,11 @@ function drawPart(round) {
   const { kind, kept, picture } = round.draw;
   const is = kind === "residual" ? "faded" : "alone";
   const dropped = kept ? "" : " It is dropped: the text has ended.";
+  const left = kind === "residual" ? LEFT[round.judging] ?? "" : "";
   const part = figure(lastStep(round), "The token after the drafts",
     barsOf(picture, ["probability"], "drawn", is),
     ...(kind === "residual" ? [legendOf(picture)] : []),
-    make("p", { class: "note" }, DRAWN_FROM[kind] + dropped));
+    make("p", { class: "note" }, DRAWN_FROM[kind] + left + dropped));
   part.classList.add("later");
   return part;
 }

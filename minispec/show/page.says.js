@@ -14,8 +14,9 @@ const REPLACED = {
 
 // The draft that a try is about; a block of drafts by its last.
 function nameOf(round, one) {
-  const { token } = round.drafted[one.node];
-  if (round.judging === "tree") return `Draft ${token}`;
+  const { token } = round.drafted[one.node], n = one.siblings;
+  const after = n ? ` after ${n} rejected sibling${n > 1 ? "s" : ""}` : "";
+  if (round.judging === "tree") return `Draft ${token}${after}`;
   return `Draft ${one.node + 1}, ${token}`;
 }
 
@@ -45,15 +46,16 @@ function saysTry(round, one) {
   }
   const [draw, shown] = drawAndChance(one);
   const so = `the draw ${draw} is ${passed ? "" : "not "}below the chance ${shown}, so`;
-  if (round.judging === "together" && node > 0) return saysBlock(node + 1, so, passed);
+  if (round.judging === "together") return saysBlock(node + 1, so, passed);
   if (passed) return `${name}: ${so} it is accepted.`;
   const rest = round.judging === "one by one" ? ", and no draft after it is judged" : "";
   return `${name}: ${so} it is rejected${rest}.`;
 }
 
 function saysBlock(n, so, passed) {
-  return passed ? `Drafts 1 to ${n} together: ${so} all of them are accepted.`
-    : `Drafts 1 to ${n} together: ${so} draft ${n} is rejected; fewer may stay.`;
+  const name = n > 1 ? `Drafts 1 to ${n} together` : "Draft 1 alone";
+  if (passed) return `${name}: ${so} ${n > 1 ? "all of them are" : "it is"} accepted.`;
+  return `${name}: ${so} draft ${n} is rejected${n > 1 ? "; fewer may stay" : ""}.`;
 }
 
 function saysDraw(round) {

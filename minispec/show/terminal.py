@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from minispec.core.rejection import Judge, reject
 from minispec.core.rounds import Round
 from minispec.files.tokenizer import Tokenizer
+from minispec.judges.block import reject_block
 from minispec.trees.rounds import TreeRound
 from minispec.trees.tree import Parents, children, depths
 
@@ -25,6 +27,18 @@ COLOURS = {"accepted": "32", "resampled": "31", "bonus": "36", "rejected": "9;2"
 TOKEN_WIDTH = 16  # columns of a token in a table
 INVISIBLE = ("Cc", "Cf", "Zl", "Zp")  # control, format, ends of lines and paragraphs
 NEEDED = "\n\t\u200c\u200d"  # emoji and some scripts need the joiners
+
+RULES = {  # what decides over the drafts of a table, by the judge's name
+    "reject": "a draft is accepted with probability min(1, target / draft)",
+    "block": "the drafts of a round are judged together, by the product of their "
+    "target / draft, not one by one",
+    "typical": "a draft is accepted if target is above a threshold, which is lower "
+    "where the target is unsure; draft does not count",
+    "lenient": "a draft is accepted with probability min(1, 2 target / draft)",
+    "top-k": "a draft is accepted if it is among the target's 2 most probable tokens",
+    "tree": "siblings are tried in turn, with probability min(1, target / draft); "
+    "after a rejection, target is only what is left over of the one shown",
+}
 
 
 @dataclass(frozen=True)
@@ -55,18 +69,20 @@ def visible(character: str) -> str:
     return chr(0x2400 + code) if code < 32 else f"<U+{code:04X}>"
 
 
-def fates(one: Round) -> list[Fate]:
+def fates(one: Round, judge: Judge = reject) -> list[Fate]:
     """What became of each draft.
 
-    After a rejection, and after an EOS among the accepted, no draft is judged. In a
-    tree the siblings before an accepted node are rejected, and those after not judged.
+    After a rejection, and after an EOS among the accepted, no draft is judged; block
+    verification judges all drafts together. In a tree the siblings before an accepted
+    node are rejected, and those after not judged.
     """
     if isinstance(one, TreeRound):
         return tree_fates(one)
     n, K = one.n_accepted, len(one.tokens)
+    n_judged = K if judge is reject_block and one.extra else one.judged
     names: list[Fate] = ["accepted"] * n
-    names += ["rejected"] * (one.judged - n)
-    return names + ["not judged"] * (K - one.judged)
+    names += ["rejected"] * (n_judged - n)
+    return names + ["not judged"] * (K - n_judged)
 
 
 def tree_fates(one: TreeRound) -> list[Fate]:
@@ -92,14 +108,16 @@ def legend(paint: Paint) -> str:
     return "  ".join(paint(name, name) for name in ("accepted", "resampled", "bonus"))
 
 
-def round_table(one: Round, number: int, tokenizer: Tokenizer, paint: Paint) -> str:
+def round_table(
+    one: Round, number: int, tokenizer: Tokenizer, paint: Paint, judge: Judge = reject
+) -> str:
     """One round in numbers: a line for each draft, and one for the extra token.
 
     In a tree each node comes after its parent, further to the right. The round must
     still have its rows.
     """
     lines = [f"round {number}: drafted {len(one.tokens)}"]
-    found, parents = fates(one), parents_of(one)
+    found, parents = fates(one, judge), parents_of(one)
     levels = depths(parents) if isinstance(one, TreeRound) else [1] * len(parents)
     for i in in_order(parents):
         assert one.rows is not None

@@ -59,6 +59,7 @@ def test_a_line_that_fails_is_named_and_the_others_go_on(
         '{"prompt": "a", "seed": "x"}': "seed must be a whole number",
         '{"prompt": "a", "gamma": 0}': "gamma must be at least 1",
         '{"prompt": "a", "eos_ids": [1.5]}': "EOS id must be a whole number",
+        '{"prompt": "a", "eos_ids": [3, 257]}': "eos_ids must be below 257, got 257",
         '{"prompt": "a", "temperature": -1}': "temperature must be",
         f'{{"prompt": "a", "temperature": 1{"0" * 330}}}': "too large",
         "x" * 200: "shorten the prompt",
@@ -88,6 +89,15 @@ def test_nothing_that_ended_is_lost_on_ctrl_c(
     file = prompts(tmp_path, *"abcde")
     status = main(["batch", "--prompts", file, "--rows", "1", "--tokens", "3", *pair])
     assert status == 130 and len(objects(output.getvalue())) == 2
+
+
+def test_a_folder_that_is_not_read_is_mentioned(
+    cli: Cli, tmp_path: Path, pair: Pair
+) -> None:
+    file = prompts(tmp_path, "a")
+    how = ["--tokens", "2", *pair, "--drafter", "none"]
+    _, err = cli("batch", "--prompts", file, *how)
+    assert "--draft is not used with --drafter none" in err
 
 
 def test_a_file_without_prompts(fails: Callable[..., str], tmp_path: Path) -> None:

@@ -14,11 +14,15 @@ from minispec.commands.cli import main
 Cli = Callable[..., tuple[str, str]]
 KEYS = {
     float: "autoregressive_tokens_per_s speculative_tokens_per_s speedup "
-    "acceptance_rate accepted_per_drafted tokens_per_target_forward temperature",
-    int: "seed repeats threads drafted judged accepted emitted target_forwards",
+    "acceptance_rate accepted_per_drafted tokens_per_target_forward temperature "
+    "top_p min_p repetition_penalty",
+    int: "seed repeats threads drafted judged accepted emitted target_forwards gamma "
+    "max_new_tokens min_new_tokens",
     str: "autoregressive_text speculative_text autoregressive_finish_reason "
-    "finish_reason drafter judge gamma",
-    list: "acceptance_by_position",
+    "finish_reason drafter judge target draft prompt device dtype",
+    list: "acceptance_by_position eos_ids stops",
+    bool: "coupled",
+    type(None): "tree top_k history",
 }
 
 
@@ -30,7 +34,8 @@ def test_json_is_the_only_output_and_its_figures_agree(
     assert out.count("\n") == 1 and err == ""
     expected = {name: kind for kind, names in KEYS.items() for name in names.split()}
     assert {key: type(value) for key, value in told.items()} == expected
-    assert (told["emitted"], told["repeats"], told["gamma"]) == (30, 2, "4")
+    assert (told["emitted"], told["repeats"], told["gamma"]) == (30, 2, 4)
+    assert ["--target", told["target"], "--draft", told["draft"]] == pair
     speeds = told["speculative_tokens_per_s"], told["autoregressive_tokens_per_s"]
     assert told["speedup"] == pytest.approx(speeds[0] / speeds[1])
     assert told["tokens_per_target_forward"] == 30 / told["target_forwards"]

@@ -50,10 +50,11 @@ def test_compare_names_what_it_compared(cli: Cli, pair: list[str]) -> None:
     out, err = cli(*how, "--judge", "lenient", "--gamma", "3")
     assert "model, gamma 3, judge lenient, temperature" in out
     assert "different distributions" in out and "lossy" in err
-    told = json.loads(cli(*how, "--json", "--tree", "2,1", "--drafter", "ngram")[0])
-    assert (told["drafter"], told["judge"], told["gamma"]) == (
-        *("ngram", "reject", "tree 2,1"),
-    )
+    shape = "--json", "--tree", "2,1", "--drafter", "ngram", "--coupled"
+    told = json.loads(cli(*how, *shape)[0])
+    names = "drafter", "judge", "coupled", "gamma", "tree", "draft"
+    expected = ["ngram", "reject", True, None, [2, 1], None]
+    assert [told[name] for name in names] == expected
 
 
 def test_a_draft_of_another_vocabulary_drafts_too(
@@ -63,8 +64,9 @@ def test_a_draft_of_another_vocabulary_drafts_too(
     expected, _ = cli("generate", *pair, *GREEDY, "--drafter", "none")
     assert cli("generate", *pair, *other, *GREEDY)[0] == expected
     out, _ = cli("compare", *pair, *other, "--repeats", "1", "--tokens", "9")
-    assert "the draft's tokens: intersection: 257 of the target's 257" in out
-    assert "same vocabulary" in cli("compare", *pair, "--repeats", "1")[0]
+    assert "\nintersection: 257 of the target's 257" in out
+    out, _ = cli("compare", *pair, "--repeats", "1")
+    assert "\nboth models share a vocabulary\n" in out
 
 
 def test_a_history_is_what_suffix_decoding_has_read(
@@ -91,7 +93,7 @@ def test_a_history_is_what_suffix_decoding_has_read(
         ("--tree 2,1 --drafter eagle", "drafts no trees"),
         ("--tree 4 --drafter medusa", "needs a shape"),
         ("--history x", "--drafter suffix"),
-        ("--history nowhere --drafter suffix", "No such file"),
+        ("--history nowhere --drafter suffix", "history file 'nowhere' (No such file"),
         ("--drafter eagle --draft nowhere", "holds no head"),
     ],
 )
@@ -108,4 +110,4 @@ def test_a_batch_takes_a_number_of_drafts(
     (tmp_path / "prompts").write_text("a\n")
     file = str(tmp_path / "prompts")
     how = ["batch", *pair, "--prompts", file, "--gamma", "auto"]
-    assert "give a number" in fails(*how)
+    assert "expected a whole number" in fails(*how)

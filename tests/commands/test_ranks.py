@@ -37,6 +37,11 @@ def test_two_ranks_write_the_text_of_one(cli) -> None:
 def test_what_cannot_be_split_is_said(pair: list[str]) -> None:
     done = over_two("generate", *pair)
     assert done.returncode != 0 and done.stdout == ""
-    auto = over_two("generate", "--gamma", "auto")
-    assert auto.returncode != 0 and "measures costs" in auto.stderr
+    for argv, says in (
+        (("--gamma", "auto"), "measures costs"),
+        (("--prompt", "-"), "several processes cannot share it"),
+        (("--drafter", "eagle"), "hidden states"),
+    ):
+        refused = over_two("generate", *argv)
+        assert refused.returncode != 0 and says in refused.stderr
     assert "1 heads cannot be shared out evenly among 2" in done.stderr

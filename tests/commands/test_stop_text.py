@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from minispec.commands.cli import make_parser
-from minispec.commands.options import Job, job_from
+from minispec.commands.job import Job, job_from
 from minispec.commands.stop_text import StopText
 from minispec.commands.streaming import Decode, rounds_of
 

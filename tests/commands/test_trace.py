@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minispec.commands.cli import main, make_parser
-from minispec.commands.options import job_from
+from minispec.commands.job import job_from
 from minispec.commands.streaming import Decode, rounds_of
 from minispec.show.page import render, totals_data
 from minispec.show.terminal import fates

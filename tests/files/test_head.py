@@ -51,6 +51,7 @@ def weights(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None
 
 
 NAN = torch.full((4, 4), torch.nan).half()
+FLOAT8 = torch.ones(4, 4).to(torch.float8_e4m3fn)
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another kind": (lambda f: edit(f, kind="oracle"), "of kind oracle, expected"),
     "a kind that is none": (lambda f: edit(f, kind=[1]), "of kind .1., expected"),
@@ -58,6 +59,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no word on the target": (lambda f: edit(f, target=3), "a target of n_layer None"),
     "unknown sizes": (lambda f: edit(f, sizes={"n": 2}), "sizes that make no medusa"),
     "huge sizes": (lambda f: edit(f, sizes={"n_heads": 10**9}), "sizes that make no"),
+    "far too many": (lambda f: edit(f, sizes={"n_heads": 60000}), "sizes that make no"),
     "no sizes": (lambda f: edit(f, sizes="all"), "sizes that make no medusa head"),
     "more heads": (lambda f: edit(f, sizes={"n_heads": 4}), "lacks heads.3.weight"),
     "fewer heads": (lambda f: edit(f, sizes={"n_heads": 2}), "heads.2.weight, which"),
@@ -74,7 +76,11 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "integers": (
         lambda f: weights(f, lambda w: w.update({"heads.0.weight": NAN.int()})),
-        "type torch.int32, expected floats",
+        "type torch.int32, expected float16 or so",
+    ),
+    "float8": (
+        lambda f: weights(f, lambda w: w.update({"heads.0.weight": FLOAT8})),
+        "type torch.float8_e4m3fn, expected float16 or so",
     ),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "is not a file"),
     "no config": (lambda f: (f / "config.json").unlink(), "holds no head"),
@@ -113,3 +119,22 @@ def test_the_same_target_in_another_type_is_the_same(tmp_path: Path) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         assert fingerprint(rounded) == fingerprint(deepcopy(rounded).to(dtype))
         assert load_head(tmp_path, rounded.to(dtype)).fc.weight.dtype == dtype
+
+
+def test_numbers_beyond_float16_are_neither_written_nor_read_as_such(
+    tmp_path: Path,
+) -> None:
+    """In float32 they are fine; what float16 makes of them is infinity."""
+    target = tiny(V=5, n_layer=3).half().float()
+    head = tiny_head("medusa", target)
+    save_head(head, tmp_path, target)
+    large = torch.full((4, 4), 1e6)
+    weights(tmp_path, lambda w: w.update({"heads.0.weight": large}))
+    assert torch.equal(load_head(tmp_path, target).heads[0].weight, large)
+    says = "infinity in heads.0.weight as torch.float16"
+    with pytest.raises(CheckpointError, match=says):
+        load_head(tmp_path, target.half())
+    head.heads[0].weight.fill_(1e6)
+    with pytest.raises(CheckpointError, match=says):
+        save_head(head, tmp_path / "new", target)
+    assert not (tmp_path / "new").exists()

@@ -1,5 +1,6 @@
 """The facts of a folder, each against the thing itself."""
 
+import re
 from base64 import b64encode
 from dataclasses import replace
 
@@ -10,10 +11,15 @@ from hypothesis import given
 from minispec.files import checkpoint, inspection
 from minispec.files.checkpoint import safetensors_format, weight_files
 from minispec.files.errors import CheckpointError
-from minispec.files.inspection import inspect, measure_bandwidth, report
+from minispec.files.head import fingerprint, save_head
+from minispec.files.inspection import head_report, inspect, is_head
+from minispec.files.inspection import measure_bandwidth, report
+from minispec.files.pair import SHIPPED
 from minispec.model.gpt2 import GPTConfig
 
+from support.decoding import tiny
 from support.folders import lay, state
+from support.heads import tiny_head
 from support.strategies import SEEDS, configs, tiny_gpt
 
 TINY = tiny_gpt(GPTConfig(1, 1, 4, 5, 6), 1, dtype=torch.float32)
@@ -88,6 +94,23 @@ def test_the_report_says_it_all_and_nothing_that_a_terminal_obeys(tmp_path):
         r"red\x1b[31m", r"a\x1b[2J 5 bytes",
     ):  # fmt: skip
         assert words in text
+    assert "\x1b" not in text
+
+
+def test_a_head_is_named_with_its_target(tmp_path):
+    target = tiny(n_layer=3)
+    head = tiny_head("medusa", target)
+    save_head(head, tmp_path, target)
+    assert is_head(tmp_path) and not is_head(SHIPPED / "draft")
+    text, whose = head_report(tmp_path), fingerprint(target)
+    n_parameters = sum(p.numel() for p in head.parameters())
+    for line in ("kind medusa", "n_heads 3", f"{n_parameters:,}", "target *n_layer 3",
+                 f"fingerprint {whose}", "model.safetensors"):  # fmt: skip
+        assert re.search(line, text)
+    assert "target          the shipped one: n_layer 12" in head_report(SHIPPED / "mtp")
+    (tmp_path / "config.json").write_text(r'{"kind": "\u001b[31m", "target": [3]}')
+    text = head_report(tmp_path)
+    assert r"kind \x1b[31m" in text and "not stated ([3])" in text
     assert "\x1b" not in text
 
 

@@ -19,7 +19,7 @@ from minispec.core.rounds import Generation, Round
 from minispec.files.tokenizer import Tokenizer
 from minispec.judges import EXACT, LOSSY
 from minispec.judges.block import reject_block
-from minispec.show.odds import Try, fates_of, judging_of, kind_of, tries_of, turned_down
+from minispec.show.odds import Try, judging_of, kind_of, tries_of, turned_down
 from minispec.show.page import PageData
 from minispec.show.picture import picture
 from minispec.show.recording import Recorded, record
@@ -142,7 +142,6 @@ def assert_last_row(one: Round, facts: Recorded, tries: list[Try]) -> None:
 def test_fates_follow_from_the_tries(name: str, seed: int) -> None:
     """In a tree: accepted is the path, rejected what was tried beside it."""
     for one, _, tries in decided(DRAFTERS[name], seed):
-        assert fates_of(one, tries) == fates(one)
         path = one.path if isinstance(one, TreeRound) else range(one.n_accepted)
         found = fates(one)
         assert {i for i, fate in enumerate(found) if fate == "accepted"} == {*path}
@@ -152,11 +151,17 @@ def test_fates_follow_from_the_tries(name: str, seed: int) -> None:
 
 
 def test_all_that_a_failed_block_holds_is_rejected() -> None:
+    """On the page and in the table."""
     many = [decided(DRAFTERS["model"], seed, reject_block) for seed in range(20)]
     for one, _, tries in (decision for decode in many for decision in decode):
         n, K = one.n_accepted, len(one.tokens)
         if one.extra:
-            assert fates_of(one, tries) == ["accepted"] * n + ["rejected"] * (K - n)
+            found = fates(one, reject_block)
+            assert found == ["accepted"] * n + ["rejected"] * (K - n)
+            failed = [a_try.node for a_try in tries if not a_try.passed]
+            assert sorted(failed) == [*range(n, K)]
+            table = round_table(one, 1, BYTES, Paint(False), reject_block)
+            assert table.count("  rejected") == K - n
 
 
 def test_the_table_of_a_tree_indents_each_node_after_its_parent() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from minispec.commands.cli import main, make_parser
-from minispec.commands.options import Job, job_from
+from minispec.commands.job import Job, job_from
 from minispec.commands.streaming import Decode, rounds_of
 from minispec.core.rounds import Generation
 from minispec.show.odds import tries_of
