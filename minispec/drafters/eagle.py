@@ -33,10 +33,9 @@ from minispec.core.draft import Drafter
 from minispec.core.randomness import Randomness
 from minispec.core.rollback import rollback
 from minispec.core.sampling import Sampling
-from minispec.drafters.folded import Folded
+from minispec.drafters.folded import Affine, Folded
 from minispec.drafters.heads import Drafts, Head, HeadDrafter
 from minispec.model.attention import fused_attention
-from minispec.model.bare import Affine
 from minispec.model.gpt2 import GPT, Block, GPTConfig
 from minispec.model.kv_cache import KVCache
 from minispec.model.layers import Conv1D, LayerNorm

@@ -15,13 +15,22 @@ The block itself is `model/bare.py`'s.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from minispec.model.bare import Affine, BareBlock, norm
+from minispec.model.bare import BareBlock, norm_of
 from minispec.model.gpt2 import Block
 from minispec.model.kv_cache import KVCache
 from minispec.model.layers import LayerNorm
+
+
+class Affine(NamedTuple):
+    """x @ weight + bias; the bias may be a table with a row for each token."""
+
+    bias: Tensor  # [out] or [V, out]
+    weight: Tensor  # [in, out]
 
 
 class Folded:
@@ -30,7 +39,7 @@ class Folded:
     def __init__(
         self, block: Block, ln: LayerNorm, real: Affine, guessed: Affine, logits: Affine
     ) -> None:
-        self.block, self.ln = BareBlock(block), norm(ln)
+        self.block, self.ln = BareBlock(block), norm_of(ln)
         self.real, self.guessed, self.logits = real, guessed, logits
 
     def after(
@@ -44,4 +53,4 @@ class Folded:
 
     def scores(self, guess: Tensor) -> Tensor:  # [1, h] -> [1, V]
         """The target's logits, as the head guesses them."""
-        return self.logits(guess)
+        return torch.addmm(self.logits.bias, guess, self.logits.weight)

@@ -89,7 +89,10 @@ class Reading:
         self.text, self.n_target = bytearray(), 0
 
     def read(self, prefix: Tensor, room: int) -> list[int]:  # [n] -> m ids
-        """The draft's ids of the prefix: the last ones that leave `room` for drafts."""
+        """The draft's ids of the prefix: the last ones that leave `room` for drafts.
+
+        None for a prefix without text, such as one of special tokens.
+        """
         border = len(self.text) - OVERLAP
         self.text += self.target.decode_bytes(prefix[self.n_target :].tolist())
         self.n_target = len(prefix)
@@ -100,7 +103,7 @@ class Reading:
         if len(self.ids) > most:  # forget the beginning, and some more for a while
             self.ids = self.ids[-(most + 1) // 2 :]
         in_common = common_length(self.ids, self.seen)
-        rollback(self.cache, min(in_common, len(self.ids) - 1))
+        rollback(self.cache, max(0, min(in_common, len(self.ids) - 1)))
         return list(self.ids)
 
     def tokens_per_target_token(self) -> float:
@@ -160,7 +163,7 @@ class IntersectionDrafter(ForeignDrafter):
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
         ids, tokens = self.reading.read(prefix, gamma), list[int]()
         rows = [torch.empty(0, self.vocab_size, device=prefix.device)]
-        K = min(gamma, self.model.config.n_positions - len(ids) + 1)
+        K = min(gamma, self.model.config.n_positions - len(ids) + 1) if ids else 0
         while len(tokens) < K:
             shared = self.next_row(ids)[self.mine]
             if not shared.sum() > 0:  # nothing it would say now is shared
@@ -187,6 +190,8 @@ class StringMatchDrafter(ForeignDrafter):
     def write(self, prefix: Tensor, gamma: int, randomness: Randomness) -> bytes:
         """Text for gamma tokens of the target and one more; less at an EOS."""
         ids = self.reading.read(prefix, room=self.model.config.n_positions // 4)
+        if not ids:
+            return b""
         n = math.ceil((gamma + 1) * self.reading.tokens_per_target_token())
         drawn = list[int]()
         for _ in range(min(n, self.model.config.n_positions - len(ids) + 1)):

@@ -3,7 +3,7 @@
 Python takes some microseconds to call a module, however little that computes, and a
 block calls seven. In a large model nobody notices. In a small one, and in every draft,
 a product takes no longer than it takes to ask for it. So `lay_bare` takes the tensors
-out of their modules once, and a block becomes one function. Microseconds of a pass with
+out of their modules, and a block becomes one function. Microseconds of a pass with
 a cache of 120 tokens, on one thread of a Xeon:
 
     rows                                       1       5       8
@@ -18,7 +18,7 @@ block's parts, which would not be called; such a block stays as it is.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,45 +31,45 @@ from minispec.model.packed import TiledConv1D, product
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class Affine(NamedTuple):
-    """x @ weight + bias; the bias may be a table with a row for each token."""
-
-    bias: Tensor  # [out] or [V, out]
-    weight: Tensor  # [in, out]
-
-    def __call__(self, x: Tensor) -> Tensor:  # [R, in] -> [R, out]
-        return torch.addmm(self.bias, x, self.weight)
+Parameters = dict[str, Any]  # a layer's own: what is loaded into it later is seen here
 
 
-class TiledAffine(NamedTuple):
-    """The same from tiles."""
+class Product(NamedTuple):
+    """What a Conv1D computes."""
 
-    bias: Tensor  # [out]
-    tiles: Tensor  # [N, in, width]
+    of: Parameters
 
     def __call__(self, x: Tensor) -> Tensor:  # [R, in] -> [R, out]
-        return product(x[None], self.tiles)[0] + self.bias
+        return torch.addmm(self.of["bias"], x, self.of["weight"])
+
+
+class TiledProduct(NamedTuple):
+    """What a TiledConv1D computes."""
+
+    of: Parameters
+
+    def __call__(self, x: Tensor) -> Tensor:  # [R, in] -> [R, out]
+        return product(x[None], self.of["tiles"])[0] + self.of["bias"]
 
 
 class Norm(NamedTuple):
-    """A LayerNorm."""
+    """What a LayerNorm computes."""
 
-    weight: Tensor  # [E]
-    bias: Tensor
+    of: Parameters
     eps: float
 
     def __call__(self, x: Tensor) -> Tensor:  # [R, E] -> [R, E]
-        return torch.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        weight = self.of["weight"]
+        return torch.layer_norm(x, weight.shape, weight, self.of["bias"], self.eps)
 
 
-def affine(layer: Conv1D | TiledConv1D) -> Affine | TiledAffine:
-    if isinstance(layer, TiledConv1D):
-        return TiledAffine(layer.bias, layer.tiles)
-    return Affine(layer.bias, layer.weight)
+def product_of(layer: nn.Module) -> Product | TiledProduct:
+    tiled = isinstance(layer, TiledConv1D)
+    return (TiledProduct if tiled else Product)(layer._parameters)
 
 
-def norm(layer: LayerNorm) -> Norm:
-    return Norm(layer.weight, layer.bias, layer.eps)
+def norm_of(layer: LayerNorm) -> Norm:
+    return Norm(layer._parameters, layer.eps)
 
 
 class BareBlock(Block):
@@ -79,9 +79,9 @@ class BareBlock(Block):
         nn.Module.__init__(self)
         self.ln_1, self.attn, self.ln_2, self.mlp = plain.children()  # type: ignore
         attn, mlp = plain.attn, plain.mlp
-        self.norms = norm(plain.ln_1), norm(plain.ln_2)
-        self.of_attention = affine(attn.c_attn), affine(attn.c_proj)
-        self.of_mlp = affine(mlp.c_fc), mlp.activation, affine(mlp.c_proj)
+        self.norms = norm_of(plain.ln_1), norm_of(plain.ln_2)
+        self.of_attention = product_of(attn.c_attn), product_of(attn.c_proj)
+        self.of_mlp = product_of(mlp.c_fc), mlp.activation, product_of(mlp.c_proj)
 
     def forward(
         self, x: Tensor, cache: KVCache | None, mask: Tensor | None

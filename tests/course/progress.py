@@ -20,7 +20,7 @@ def known(path: Path) -> dict[str, dict[str, Any]]:
         found = json.loads(path.read_text(encoding="utf-8") or "{}")
         if all(is_entry(one) for one in found.values()):
             return dict(found)
-    except (ValueError, AttributeError):  # no JSON, or no object
+    except (ValueError, RecursionError, AttributeError):  # no JSON, or no object
         pass
     names = (path.with_name(f"{path.name}.damaged{n}") for n in itertools.count(1))
     aside = next(name for name in names if not name.exists())

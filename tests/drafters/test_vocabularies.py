@@ -104,6 +104,16 @@ def test_drafts_end_with_the_drafts_context(way: str) -> None:
     assert len(foreign.propose(prefix, 40, Seeded(0)).tokens) <= 12
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_after_a_text_of_special_tokens_nothing_is_drafted(way: str) -> None:
+    """The draft has no ids of it, and goes on when there is a text."""
+    foreign, cache = drafter(way, DRAFTS["letters"]), tiny(4).new_cache()
+    foreign.begin(cache)
+    assert len(foreign.propose(torch.tensor([3, 3]), 2, Seeded(0)).tokens) == 0
+    foreign.rollback(1)
+    assert len(foreign.propose(torch.tensor([3, 3, 0]), 1, Seeded(0)).tokens) == 1
+
+
 def test_where_nothing_is_shared_intersection_drafts_nothing() -> None:
     target, own = Toy("aa", "ab", "ba", "bb"), Toy("a", "b")
     own.specials = {}

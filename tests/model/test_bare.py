@@ -53,6 +53,12 @@ def test_parameters_are_where_they_were() -> None:
         plain.h[0].mlp.c_fc.bias += 1  # type: ignore
     ids = torch.arange(5)[None]
     torch.testing.assert_close(bare(ids), plain(ids))
+    doubled = {name: 2 * tensor for name, tensor in plain.state_dict().items()}
+    for assign in (False, True):
+        models = [copy.deepcopy(model) for model in (plain, bare)]
+        for model in models:
+            model.load_state_dict(doubled, assign=assign)
+        torch.testing.assert_close(models[0](ids), models[1](ids))
     wide = copy.deepcopy(bare).to(torch.bfloat16)
     assert wide(ids).dtype == torch.bfloat16
 
