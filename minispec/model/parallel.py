@@ -41,11 +41,12 @@ Group = Any  # a process group of torch.distributed; None is the whole world
 def split(model: GPT, group: Group = None) -> GPT:
     """Keep this rank's part of the weights, in place; returns the same model.
 
-    Every rank must hold the same model. Raises ValueError for a packed model, and where
-    the heads or the MLP's width cannot be shared out evenly.
+    Every rank must hold the same model. Raises ValueError for a packed or bare model,
+    and where the heads or the MLP's width cannot be shared out evenly.
     """
-    if type(cast(Block, model.h[0]).mlp.c_fc) is not Conv1D:
-        raise ValueError("split the model first, then pack its parts")
+    first = model.h[0]
+    if type(first) is not Block or type(first.mlp.c_fc) is not Conv1D:
+        raise ValueError("split the model first, then pack it and lay it bare")
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     blocks = [cast(Block, block) for block in model.h]
     n_inner = blocks[0].mlp.c_fc.weight.shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -64,7 +65,13 @@ def test_parameters_are_where_they_were() -> None:
 
 
 def test_a_block_with_a_hook_stays() -> None:
-    """Tensor parallelism adds up there what all ranks computed."""
-    model = tiny_gpt(CONFIG, 1)
-    model.h[0].attn.register_forward_hook(lambda *_: None)  # type: ignore
-    assert [type(block) for block in lay_bare(model).h] == [Block, BareBlock]
+    """Tensor parallelism adds up there what all ranks computed; adapters step in."""
+    for place in ("attn", "mlp.c_fc", ""):
+        for how in ("register_forward_hook", "register_full_backward_hook", "forward"):
+            model = tiny_gpt(CONFIG, 1)
+            part: Any = model.h[0].get_submodule(place)
+            if how == "forward":
+                part.forward = part.forward  # an adapter would put its own
+            else:
+                getattr(part, how)(lambda *_: None)
+            assert [type(block) for block in lay_bare(model).h] == [Block, BareBlock]

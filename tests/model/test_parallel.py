@@ -14,6 +14,7 @@ import torch.multiprocessing as mp
 
 from minispec import GPT, GPTConfig, ModelDrafter, NgramDrafter, Request, Sampling
 from minispec import Seeded, generate, generate_alone
+from minispec.model.bare import lay_bare
 from minispec.model.packed import pack
 from minispec.model.parallel import split
 
@@ -138,11 +139,12 @@ def test_what_cannot_be_shared_out_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         split(target(n_head=3, n_embd=9, n_inner=10))
 
 
-def test_a_packed_model_is_not_split() -> None:
+def test_a_packed_or_bare_model_is_not_split() -> None:
     config = GPTConfig(1, n_head=2, n_embd=64, vocab_size=7, n_positions=8)
-    model = pack(tiny_gpt(config, 0, torch.float32), least=0)
-    with pytest.raises(ValueError, match="split the model first"):
-        split(model)
+    models = [tiny_gpt(config, 0, torch.float32) for _ in range(2)]
+    for model in (pack(models[0], least=0), lay_bare(models[1])):
+        with pytest.raises(ValueError, match="split the model first"):
+            split(model)
 
 
 def lonely_rank() -> str:
