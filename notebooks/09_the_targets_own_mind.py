@@ -9,7 +9,7 @@
 #   what each of their drafts knows,
 # - why drafts that are made in parallel are accepted ever less often, position by
 #   position, and drafts that are made one after another are not,
-# - why greedy text shows less of this difference,
+# - why greedy text has less of this difference to show,
 # - why the drafter with the most accepted drafts need not be the fastest.
 #
 # Read beside it: `minispec/drafters/`, in the order heads, medusa, mtp, early_exit,
@@ -351,10 +351,9 @@ for name in ("draft model", *HEADS):  # what the caption says of temperature 1
 # %% [markdown]
 # **Figure 9.4.** Acceptance by position, given that all drafts before were accepted.
 # Solid: drafts one after another. Dashed: all at once. At temperature 1 the solid lines
-# are about flat and the dashed ones fall, as in the example. At temperature 0 the
-# dashed ones scatter, and fall less: greedy text leaves little to choose. (There each
-# draft is right or wrong, so all points scatter more. Curves end where fewer than 30
-# drafts were judged.)
+# are about flat and the dashed ones fall, as in the example. At temperature 0 each draft
+# is right or wrong, so the points scatter, and these texts are too few to tell more.
+# (Curves end where fewer than 30 drafts were judged.)
 #
 # Look also at the *first* draft at temperature 1. Medusa does not know even the last
 # token, and starts lowest. Block diffusion knows it, and starts near early exit. From
@@ -433,7 +432,7 @@ speed = {temperature: measured(temperature) for temperature in (0.0, 1.0)}
 
 # %%
 print(f"{'':<15}{'parameters':>10}{'bytes':>10}{'minutes':>8}   T  ", end="")
-print(f"{'accepted, draft 1 to 5':<24}{'per pass':>9}{'c':>6}{'gamma':>7}", end="")
+print(f"{'accepted, once judged':<24}{'per pass':>9}{'c':>6}{'gamma':>7}", end="")
 print(f"{'speed-up':>10}{'predicted':>11}")
 for name in MAKE:
     model = DRAFT if name == "draft model" else heads.get(name)
@@ -456,8 +455,10 @@ for name in MAKE:
 # speed-up is that of the gamma beside it, and the prediction is that of notebook 5,
 # from tokens per pass and costs. The parameters of a head are all that it adds, since
 # it shares the target's embedding and output matrix. The draft model was trained
-# together with its target, in 95 minutes for both on two cores. The handbook has the
-# same table from longer runs.
+# together with its target, in 95 minutes for both on two cores. The heads were trained
+# for unequal times, so the table compares these heads, not the methods at their best.
+# (The handbook has longer runs. Its acceptance by position is of all rounds, not of
+# those that came so far, and so it falls.)
 #
 # Gloeckle et al. 2024 predict several tokens with independent heads, a block each on
 # the target's last state. They are `IndependentHeads` in `mtp.py`, for contrast: no
@@ -486,7 +487,8 @@ for name in MAKE:
 # While EAGLE drafts, its own cache grows by rows that were built from *guessed* states.
 # Verification brings the real ones. So every row that was built from a guess goes,
 # whether the draft was accepted or not. The next round feeds the real states in one
-# pass, together with its first draft:
+# pass, together with its first draft. (The first round drafts nothing: the target has
+# no states yet.)
 
 # %%
 drafter = MAKE["eagle"](warm)
@@ -555,7 +557,7 @@ for ax, what in zip(panels, ("tokens per pass", "speed-up")):
 #    on the draft before. `reject` asks for no more.
 # 3. A draft would cost as much as a step of the target, and c would be 1.
 # 4. Only the speed: bad guesses are rejected. (`load_head` compares a fingerprint of
-#    the target, and says at once that the head belongs to another.)
+#    the target, and refuses to load a head of another.)
 #
 # </details>
 #

@@ -116,7 +116,7 @@ tree(ax, counted)
 # **Figure 11.1.** A part of the index: what followed *the king of*, and the estimated
 # probability of each path. The estimate is the product of the shares on the way. (The
 # end of the text, whose next word is open, counts as one of the four occurrences.)
-# Prompt lookup sees only the newest branch. Suffix decoding weighs all of them.
+# Prompt lookup sees only the newest branch, *Spain*. Suffix decoding weighs all three.
 #
 # The estimates also decide *how far* to draft: no token whose estimate is below 0.1,
 # and at most four for each token that matched. Both drafters run no model, so they cost
@@ -603,7 +603,5 @@ titles(ax, "tokens of the target, the most frequent first", "share of text")
 #
 # </details>
 #
-# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
-# workbench import check`, `check()` grades): none of its own. Write a drafter that
-# copies where suffix decoding is sure and asks the draft model elsewhere; notebook 6
-# has the pattern.
+# **Exercises**: none that is graded. Try this: write a drafter that copies where suffix
+# decoding is sure and asks the draft model elsewhere. Notebook 6 has the pattern.

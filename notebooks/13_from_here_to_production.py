@@ -529,8 +529,9 @@ for sign, mistake in ("< ", ""), ("<=", "<="):
 print(f"one half of 2**-24 is {0.5 * 2**-24:.1e}")
 
 # %% [markdown]
-# That is one draft in 34 million, which a busy server makes in an hour. (In bfloat16 it
-# happens far more often: notebook 7.)
+# Here that is one draft in 34 million. On a server it is rarer by as much as drafts of
+# probability 0 are rarer than here. (In bfloat16 it happens far more often: notebook
+# 7.)
 #
 # Second, a residual may have no mass. Let both models say the same but for a rounding
 # error. Then a rejection is improbable, and possible. The residual is 0 everywhere:
@@ -658,6 +659,5 @@ else:
 #
 # </details>
 #
-# **Exercises** (`python scripts/exercises.py next` shows them; in a notebook `from
-# workbench import check`, `check()` grades): none of its own. Take the rejection step
-# of an engine that you use, and enumerate it.
+# **Exercises**: none that is graded. Try this: take the rejection step of an engine that
+# you use, and enumerate it.
