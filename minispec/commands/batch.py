@@ -33,10 +33,11 @@ Continue many prompts at once: each pass of the target serves up to --rows of th
 when a text ends, the next prompt takes its row. Each text is the one that `generate`
 writes with the same options and seed, up to rounding, whatever its neighbours are.
 
---prompts is a text file with a prompt on each line, or with JSON objects that have a
+--prompts is a file with a prompt on each line: plain text, or a JSON object that has a
 "prompt" and, where they differ from the options, "tokens", "gamma", "seed", "eos_ids",
-"temperature", "top_k", "top_p", "min_p", "repetition_penalty". A prompt without a seed
-has --seed plus its line's number, counted from 0.
+"temperature", "top_k", "top_p", "min_p", "repetition_penalty". The two may be mixed,
+and blank lines are passed over. A prompt without a seed has --seed plus its number
+among the prompts, counted from 0.
 
 Standard output gets a line of JSON for each text as it ends: "index", "text",
 "finish_reason" and figures, or "index" and "error". Progress goes to standard error.
@@ -104,7 +105,7 @@ def run_batch(args: argparse.Namespace) -> int:
 
 
 def decoded(lines: list[str], args: argparse.Namespace, pair: Pair) -> Iterator[Done]:
-    """Each line's text as it ends, with the line's number, counted from 0."""
+    """Each prompt's text as it ends, with the prompt's number, counted from 0."""
     items: dict[int, Item] = {}
     for number, line in enumerate(lines):
         try:
@@ -125,8 +126,10 @@ def stated_in(line: str) -> dict[str, Any]:
         return {"prompt": line}
     try:
         stated = json.loads(line)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise ValueError(f"begins like JSON and is not JSON ({error})") from error
+    except ValueError as error:  # of thousands of digits
+        raise ValueError("holds a number that is far too long: shorten it") from error
     if unknown := sorted(set(stated) - set(FIELDS)):
         known = ", ".join(FIELDS)
         raise ValueError(f"there is no field {unknown[0]!r:.80}; there are {known}")
@@ -140,7 +143,11 @@ def item_of(
     prompt = stated.get("prompt")
     if not isinstance(prompt, str):
         raise ValueError(f'"prompt" must be a text, got {prompt!r:.80}')
-    check_text("the prompt", prompt)
+    check_text("the prompt", prompt, "write each character, or both of its \\u escapes")
+    for name, value in stated.items():
+        each = value if isinstance(value, list) else [value]
+        if any(isinstance(one, bool) for one in each):
+            raise TypeError(f"{name} takes numbers, got {json.dumps(value):.80}")
     changed = {name: stated[name] for name in OWN if name in stated}
     eos_ids = stated.get("eos_ids", pair.eos_ids)
     sampling = replace(sampling_from(args), eos_ids=eos_ids, **changed)

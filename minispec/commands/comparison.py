@@ -10,7 +10,7 @@ from minispec.commands.job import Job, Method
 from minispec.commands.streaming import Decode
 from minispec.commands.threads import n_threads
 from minispec.core.rounds import Generation
-from minispec.judges import LOSSY
+from minispec.trees.choices import is_certain
 
 N_POSITIONS = 8  # draft positions that the table has room for
 
@@ -169,9 +169,9 @@ def sameness(comparison: Comparison) -> str:
     differ = "; lengths differ, speeds are per token"
     lengths = differ if alone.emitted != fast.emitted else ""
     job = comparison.job
-    if job.method.judge in LOSSY:
+    if job.is_lossy:
         return f"two texts of different distributions: the judge is lossy{lengths}"
-    if job.request.sampling.temperature > 0 and not job.method.coupled:
+    if not is_certain(job.request.sampling):
         return f"two texts of the same distribution{lengths}"
     return f"the texts part where two logits are equal but for rounding{lengths}"
 
@@ -189,7 +189,7 @@ def advice(comparison: Comparison) -> str:
     if gain < 1:
         shorter = "" if gamma in (1, "auto", None) else "--gamma auto or "
         return f"{shorter}{other}: here drafting costs more than it brings"
-    if job.request.sampling.temperature > 0 and not job.method.coupled:
+    if not is_certain(job.request.sampling):
         return "--coupled or --temperature 0, and both texts become the same"
     if rate > 0.8 and isinstance(gamma, int) and gamma < 16:
         return f"--gamma {2 * gamma}: most drafts are accepted, so try more"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from minispec.files.inspection import head_report, inspect, is_head
-from minispec.files.inspection import measure_bandwidth, report
+from minispec.files.head import is_head
+from minispec.files.inspection import head_report, inspect, measure_bandwidth, report
 from minispec.files.pair import SHIPPED, check_folder
 
 DESCRIPTION = """\

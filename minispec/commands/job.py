@@ -28,6 +28,7 @@ from minispec.core.text import Request
 from minispec.files.pair import Pair, load_pair
 from minispec.judges import LOSSY
 from minispec.model.gpt2 import GPT
+from minispec.trees.choices import is_certain
 
 
 class Method(NamedTuple):
@@ -73,6 +74,11 @@ class Job:
         """What decodes: the target, or what its drafter puts in its place."""
         return getattr(self.drafter, "target", self.pair.target)
 
+    @property
+    def is_lossy(self) -> bool:
+        """Whether the text may have another distribution than the target's."""
+        return self.method.judge in LOSSY and not is_certain(self.request.sampling)
+
 
 def job_from(args: argparse.Namespace) -> Job:
     """Load and check everything that the options name.
@@ -95,7 +101,7 @@ def job_from(args: argparse.Namespace) -> Job:
     stops = tuple(args.stop)
     job = Job(pair, drafter, text, request, args.seed, method_of(args), stops)
     gamma = length_from(args.gamma, job.target, drafter, request)
-    warn(args)
+    warn(job, args)
     return replace(job, request=replace(request, gamma=gamma))
 
 
@@ -108,9 +114,9 @@ def method_of(args: argparse.Namespace) -> Method:
     return Method(target, draft, *who, gamma, args.tree, *how, why)
 
 
-def warn(args: argparse.Namespace) -> None:
+def warn(job: Job, args: argparse.Namespace) -> None:
     """Say on standard error what might not be meant."""
-    if args.judge in LOSSY and args.drafter != "none":
+    if job.is_lossy and job.drafter is not None:
         print(
             f"--judge {args.judge} is lossy: the text does not have the target's "
             "distribution",

@@ -37,13 +37,14 @@ JUDGES = EXACT | LOSSY
 Decoding = Drafter | TreeDrafter
 # Drawn children: how often the shipped draft's first, second, ... is the one accepted
 RANKS, DEPTH = (0.78, 0.08, 0.04, 0.02), 6
+MOST_NODES = 200  # of a tree: thousands take minutes, and none of them pays
 
 
 def gamma_from(text: str) -> int | str:
     """A type for argparse: how many tokens, or the name of a policy."""
     if text in ("auto", "history"):
         return text
-    if text.isdecimal() and 1 <= int(text) <= 10**6:
+    if text.isdecimal() and len(text) < 8 and 1 <= int(text) <= 10**6:
         return int(text)
     raise argparse.ArgumentTypeError(
         f"expected a whole number, 1 or more, auto or history, got {text[:40]!r}"
@@ -52,12 +53,13 @@ def gamma_from(text: str) -> int | str:
 
 def tree_from(text: str) -> list[int]:
     """A type for argparse: nodes of each level, or of the whole tree."""
-    widths = text.split(",")
-    if all(one.isdecimal() and 1 <= int(one) <= 1000 for one in widths):
-        return [int(one) for one in widths]
+    parts = text.split(",")
+    widths = [int(one) for one in parts if one.isdecimal() and len(one) < 4]
+    if len(widths) == len(parts) and min(widths) > 0 and sum(widths) <= MOST_NODES:
+        return widths
     raise argparse.ArgumentTypeError(
         "expected how many nodes each level has, such as 3,2,1, or how many there are "
-        f"in all, such as 12, got {text[:40]!r}"
+        f"in all, such as 12, and at most {MOST_NODES} in all, got {text[:40]!r}"
     )
 
 
@@ -84,8 +86,12 @@ def check_method(args: argparse.Namespace) -> None:
         )
     if args.tree and len(args.tree) == 1 and args.drafter == "medusa":
         raise ValueError("--drafter medusa needs a shape, such as --tree 3,2,1")
-    if args.history and args.drafter != "suffix":
+    if args.history is not None and args.drafter != "suffix":
         raise ValueError("--history is what --drafter suffix has read: add that")
+    if args.history == "-" and "-" in (args.prompt, args.prompt_file):
+        raise ValueError(
+            "--history and the prompt cannot both be standard input: give one as a file"
+        )
 
 
 def draft_folder(args: argparse.Namespace) -> Path | None:

@@ -88,7 +88,8 @@ def add_method_options(group: "argparse._ArgumentGroup") -> None:
     shape += "nodes, such as 12, placed where acceptance is most likely"
     add("--tree", type=tree_from, metavar="SHAPE", help=shape)
     who = "what decides which drafts stay: reject and block are exact, and block "
-    who += "accepts more; the others change the text's distribution (%(default)s)"
+    who += "accepts more; the others change the text's distribution, but not with "
+    who += "--coupled or --temperature 0 (%(default)s)"
     add("--judge", choices=JUDGES, default="reject", help=who)
     same = "let --seed alone fix the randomness of each position, so that the text "
     same += "does not depend on what guesses, nor how far"

@@ -37,7 +37,7 @@ def read_prompt(args: argparse.Namespace) -> str:
         name, text = text_of_file("-")
     else:
         name, text = "the prompt", PROMPT if args.prompt is None else args.prompt
-    check_text(name, text)
+    check_text(name, text, "set the terminal to UTF-8, or use --prompt-file")
     return text
 
 
@@ -74,10 +74,12 @@ def read_standard_input() -> bytes:
     return sys.stdin.buffer.read(LONGEST + 1)
 
 
-def check_text(name: str, text: str) -> None:
+def check_text(
+    name: str, text: str, instead: str = "set the terminal to UTF-8"
+) -> None:
     """Raise ValueError for an empty text, and for bytes that are not UTF-8.
 
-    Such bytes of the command line arrive as lone surrogates.
+    Such bytes of the command line arrive as lone surrogates; `instead` says what to do.
     """
     if not text:
         raise ValueError(f"{name} is empty: give at least one character")
@@ -85,6 +87,5 @@ def check_text(name: str, text: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{name} is not UTF-8 (character {error.start + 1}): set the terminal to "
-            "UTF-8, or use --prompt-file"
+            f"{name} is not UTF-8 (character {error.start + 1}): {instead}"
         ) from error

@@ -14,7 +14,6 @@ from minispec.commands.streaming import Decode, rounds_of, warm_up
 from minispec.core.rounds import Round
 from minispec.files.errors import shown
 from minispec.files.whole import check_writable, replacing
-from minispec.judges import LOSSY
 from minispec.model.gpt2 import GPT
 from minispec.show.page import PageData, render
 from minispec.show.recording import Recorded, record
@@ -110,7 +109,7 @@ def settings_of(job: Job) -> dict[str, str]:
         "target": size_of(job.pair.target),
         "drafter": method.drafter + (f": {size_of(model)}" if model else ""),
         "tokens drafted": method.length.removeprefix("gamma "),
-        "judge": method.judge + (" (lossy)" if method.judge in LOSSY else " (exact)"),
+        "judge": method.judge + (" (lossy)" if job.is_lossy else " (exact)"),
         "draws": "coupled" if method.coupled else "independent",
         "temperature": f"{sampling.temperature:g}",
         "top-k": str(sampling.top_k or "all"),

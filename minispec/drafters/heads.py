@@ -67,7 +67,10 @@ class Head(nn.Module):
 
 
 def check_target(head: Head, target: GPT) -> None:
-    """Raise ValueError for a target of another shape than the head was built for."""
+    """Raise ValueError for a target of another shape than the head was built for.
+
+    And for one of another type, or on another device, than the head is.
+    """
     ours, theirs = head.target_config, getattr(target, "config", None)
     for name in ("n_layer", "n_embd", "vocab_size"):
         has, expected = getattr(theirs, name, None), getattr(ours, name)
@@ -75,6 +78,13 @@ def check_target(head: Head, target: GPT) -> None:
             raise ValueError(
                 f"the head reads a target of {name} {expected}, got one of "
                 f"{has!r:.80}: give the target that it was built for"
+            )
+    like = target.wte.weight
+    for weight in head.parameters():
+        if (weight.dtype, weight.device) != (like.dtype, like.device):
+            raise ValueError(
+                f"the head is of {weight.dtype} on {weight.device} and its target of "
+                f"{like.dtype} on {like.device}: head.to(target.wte.weight) converts it"
             )
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,6 +38,9 @@ HOMES = {  # where the class of each kind of head is; imported when it is asked 
 }
 COUNTS, MOST = ("n_heads", "n_modules", "n_layer"), 64  # of modules, built one by one
 LARGEST = 2**16  # a size beyond it is a mistake, and nothing must be built for it
+AGAIN = "train it again with scripts/train_heads.py, or copy it again"
+DOWNLOAD = "fetch it with scripts/download_weights.py", "download it again"
+Read = TypeVar("Read")
 
 
 def fingerprint(target: GPT) -> str:
@@ -76,16 +79,16 @@ def load_head(folder: Path | str, target: GPT, kinds: Collection[str] = HOMES) -
     that is not among `kinds`, and for one that was trained for another target.
     """
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
+    if not is_head(folder):
         raise CheckpointError(
-            f"{folder} holds no head: expected config.json and model.safetensors, as "
-            "scripts/train_heads.py writes them"
+            f"{folder} holds no head: expected a config.json that states its kind, and "
+            "model.safetensors, as scripts/train_heads.py writes them"
         )
-    stated = read_json(folder / "config.json")
+    stated = read_of_head(read_json, folder / "config.json")
     try:
         check_target(stated.get("target"), target)
         head = _empty(stated, target, kinds)
-        weights = safetensors_format.read(folder / "model.safetensors")
+        weights = read_of_head(safetensors_format.read, folder / "model.safetensors")
         check_weights(head, weights, target.wte.weight.dtype)
     except CheckpointError as error:
         at = "" if str(folder) in str(error) else f"{folder}: "
@@ -95,15 +98,46 @@ def load_head(folder: Path | str, target: GPT, kinds: Collection[str] = HOMES) -
     return head.eval().requires_grad_(False)
 
 
+def read_of_head(read: Callable[[Path], Read], path: Path) -> Read:
+    """What is in a file of a head, which, unlike a model, cannot be downloaded."""
+    try:
+        return read(path)
+    except CheckpointError as error:
+        text = str(error)
+        for advice in DOWNLOAD:
+            text = text.replace(advice, AGAIN)
+        raise CheckpointError(text) from error
+
+
+def is_head(folder: Path | str) -> bool:
+    """Whether its config.json states a kind, or, where it is damaged, mentions one."""
+    config = Path(folder) / "config.json"
+    try:
+        return config.is_file() and "kind" in read_json(config)
+    except CheckpointError:
+        return b'"kind"' in config.read_bytes()
+
+
+def check_no_head(folder: Path | str) -> None:
+    """Raise CheckpointError where a model is needed and a head is given."""
+    if is_head(folder):
+        kind = read_of_head(read_json, Path(folder) / "config.json")["kind"]
+        raise CheckpointError(
+            f"{folder} is a head of kind {shown(kind)}, not a model: give it to "
+            f"generate, compare or trace as --draft, and add --drafter {shown(kind)}"
+        )
+
+
 def check_target(stated: Any, target: GPT) -> None:
     """Raise CheckpointError unless this describes the target."""
     ours = _description(target)
     stated = stated if isinstance(stated, dict) else {}
     for name, value in ours.items():
         if stated.get(name) != value:
+            has = shown(repr(stated.get(name)))
             raise CheckpointError(
-                f"the head belongs to a target of {name} {shown(stated.get(name))} and "
-                f"this one has {value}: take the head that was trained for this target"
+                f"the head belongs to a target of {name} {has} and this one has "
+                f"{value!r}: take the head that was trained for this target"
             )
 
 
@@ -124,7 +158,7 @@ def check_weights(head: Head, weights: dict[str, Tensor], dtype: torch.dtype) ->
             what = f"has NaN or infinity in {name} as {dtype}"
         else:
             continue
-        raise CheckpointError(f"the head {what}: train it again, or copy it again")
+        raise CheckpointError(f"the head {what}: {AGAIN}")
 
 
 def _description(target: GPT) -> dict[str, int | str]:
@@ -155,5 +189,5 @@ def _empty(stated: dict[str, Any], target: GPT, kinds: Collection[str]) -> Head:
     except (AttributeError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"config.json states sizes that make no {kind} head, {shown(sizes)}: "
-            "train it again, or copy it again"
+            f"{AGAIN}"
         ) from error

@@ -23,7 +23,7 @@ from minispec.files.checkpoint import read_folder, safetensors_format
 from minispec.files.checkpoint.config import read_json
 from minispec.files.checkpoint.weight_files import weight_paths
 from minispec.files.errors import FileError, shown
-from minispec.files.head import fingerprint
+from minispec.files.head import fingerprint, read_of_head
 from minispec.files.pair import SHIPPED, check_vocabulary, load_model
 from minispec.files.tokenizer import Tokenizer
 from minispec.model.gpt2 import GPTConfig
@@ -125,21 +125,15 @@ def report(facts: Facts) -> str:
     return _lines(facts.folder, rows)
 
 
-def is_head(folder: Path) -> bool:
-    """Whether the folder holds a head, whose config.json states a kind."""
-    config = folder / "config.json"
-    return config.is_file() and "kind" in read_json(config)
-
-
 def head_report(folder: Path) -> str:
     """What a head is, and for which target, as lines of text.
 
     Raises CheckpointError for a folder that cannot be read, and where the shipped
     target, with which the head's is compared, is missing.
     """
-    stated = read_json(folder / "config.json")
+    stated = read_of_head(read_json, folder / "config.json")
     path = folder / "model.safetensors"
-    tensors = safetensors_format.read(path)
+    tensors = read_of_head(safetensors_format.read, path)
     kind, sizes, target = (stated.get(name) for name in ("kind", "sizes", "target"))
     shipped = fingerprint(load_model(SHIPPED / "target")[0])
     is_shipped = isinstance(target, dict) and target.get("fingerprint") == shipped

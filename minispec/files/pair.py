@@ -14,6 +14,7 @@ from minispec.files.checkpoint import stated_eos_ids
 from minispec.files.checkpoint.config import config_from_json, read_json
 from minispec.files.checkpoint.vocabulary_rows import is_padded
 from minispec.files.errors import CheckpointError, shown
+from minispec.files.head import check_no_head, is_head
 from minispec.files.tokenizer import Tokenizer
 from minispec.model.bare import lay_bare
 from minispec.model.gpt2 import GPT, GPTConfig
@@ -102,6 +103,7 @@ def load_model(
     Raises ValueError, as `load_pair`, and for files that contradict each other.
     """
     check_folder(folder)
+    check_no_head(folder)
     tokenizer = Tokenizer.from_folder(folder)
     source = Path(folder) / "config.json"
     check_vocabulary(folder, tokenizer, config_from_json(read_json(source), source))
@@ -139,6 +141,8 @@ def check_vocabulary(
 def check_folder(folder: Path | str) -> None:
     """Raise ValueError where there is no such folder, and say where to get one."""
     folder = Path(folder)
+    if os.path.isfile(folder):
+        raise CheckpointError(f"{folder} is a file: give its folder, {folder.parent}")
     if not os.path.isdir(folder) and SHIPPED in folder.parents:
         raise CheckpointError(
             f"the shipped pair is missing ({folder}): install from a checkout with "
@@ -150,13 +154,13 @@ def check_folder(folder: Path | str) -> None:
             "model.safetensors and a vocabulary), or fetch one first with "
             "scripts/download_weights.py"
         )
-    below = sorted(
-        path.parent.name
-        for path in folder.glob("*/config.json")
-        if b'"kind"' not in path.read_bytes()  # a head's states one
-    )
+    below = sorted(path.parent for path in folder.glob("*/config.json"))
     if below and not (folder / "config.json").exists():
+        heads = [one.name for one in below if is_head(one)]
+        models = [one.name for one in below if one.name not in heads]
+        named = [", ".join(models)] * bool(models)
+        named += [f"heads: {', '.join(heads)}"] * bool(heads)
         raise CheckpointError(
             f"{folder} is not a checkpoint folder itself: give one of those in it, "
-            f"{', '.join(below)}"
+            f"{'; '.join(named)}"
         )

@@ -33,6 +33,7 @@ from minispec.show.picture import draw_picture, try_picture
 from minispec.show.recording import Recorded
 from minispec.show.speed import Speed
 from minispec.show.terminal import fates, labels, parents_of, quoted
+from minispec.trees.choices import is_greedy
 from minispec.trees.rounds import TreeRound
 
 LARGEST = 1e6  # a chance beyond says no more, and JSON has no infinity
@@ -109,7 +110,7 @@ class PageData:
 
 def certain(sampling: Sampling) -> str | None:
     """Why each of the target's rows has all its mass on one token, if it has."""
-    if sampling.temperature == 0:
+    if is_greedy(sampling):
         return "greedy"
     return None if sampling.noise_seed is None else "coupled"
 

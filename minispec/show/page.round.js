@@ -13,7 +13,7 @@ const TOTALS = {
 const CERTAIN = {
   coupled: "Coupled draws: the noise of each position was thrown beforehand, so the " +
     "rows have all their mass on the one token that it chooses.",
-  greedy: "Temperature 0: all mass is on the most probable token.",
+  greedy: "Temperature 0 or top-k 1: all mass is on the most probable token.",
 };
 const DRAWN_FROM = {
   residual: "Drawn from the residual: only what the target has beyond the draft, made to sum to 1.",

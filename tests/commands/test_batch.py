@@ -62,6 +62,11 @@ def test_a_line_that_fails_is_named_and_the_others_go_on(
         '{"prompt": "a", "eos_ids": [3, 257]}': "eos_ids must be below 257, got 257",
         '{"prompt": "a", "temperature": -1}': "temperature must be",
         f'{{"prompt": "a", "temperature": 1{"0" * 330}}}': "too large",
+        '{"prompt": "\\ud800"}': "or both of its \\u escapes",
+        f'{{"prompt": "a", "seed": {"1" * 5000}}}': "a number that is far too long",
+        '{"prompt": "a", "tokens": true}': "tokens takes numbers, got true",
+        '{"prompt": "a", "temperature": false}': "temperature takes numbers, got false",
+        '{"prompt": "a", "eos_ids": [2, true]}': "eos_ids takes numbers, got [2, true]",
         "x" * 200: "shorten the prompt",
     }
     file = prompts(tmp_path, *faulty, "fine")

@@ -17,6 +17,7 @@ from minispec.files import pair as pair_module
 from support.tiny_pairs import random_folder
 
 Fails = Callable[..., str]
+SHIPPED = str(pair_module.SHIPPED)
 LONG = "9" * 9999
 BAD_VALUES = [
     ("--gamma", "0", "1 or more, auto or history, got '0'"),
@@ -39,7 +40,8 @@ BAD_VALUES = [
     ("--prompt-file", "no\nwhere\x1b[31m.txt", "No such file"),
     ("--target", "nowhere", "no such folder: nowhere"),
     ("--draft", "nowhere", "no such folder: nowhere"),
-    ("--target", str(pair_module.SHIPPED), "those in it, draft, draft-bytes"),
+    ("--target", SHIPPED, "draft, draft-bytes, target; heads: block-diffusion, eagle,"),
+    ("--target", f"{SHIPPED}/eagle/config.json", "is a file: give its folder"),
     ("--target", str(Path(__file__).parent), "vocabulary"),
 ]
 
@@ -89,6 +91,12 @@ def test_bad_standard_input(fails: Fails, monkeypatch: pytest.MonkeyPatch) -> No
         assert says in fails("generate", "--prompt", "-")
     monkeypatch.setattr("sys.stdin", None)
     assert "it is closed" in fails("generate", "--prompt-file", "-")
+
+
+def test_inspect_names_the_heads_and_the_folder_of_a_file(fails: Fails) -> None:
+    assert "target; heads: block-diffusion, eagle, eagle3" in fails("inspect", SHIPPED)
+    says = fails("inspect", f"{SHIPPED}/eagle/config.json")
+    assert says.endswith(f"is a file: give its folder, {SHIPPED}/eagle\n")
 
 
 @pytest.mark.parametrize("role", ["--target", "--draft"])

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from minispec.commands.methods import tree_from
+from minispec.files.pair import SHIPPED
+
 from support.tiny_pairs import random_folder
 
 Cli = Callable[..., tuple[str, str]]
@@ -43,6 +46,26 @@ def test_coupled_texts_depend_on_the_seed_alone(
     assert cli("generate", *how, *options.split())[0] == expected
     out, _ = cli("compare", *how, "--repeats", "1", *options.split())
     assert "the texts are the same" in out and "coupled" in out
+
+
+@pytest.mark.parametrize("judge", ["typical", "lenient", "top-k"])
+@pytest.mark.parametrize("how", ["--coupled", "--temperature 0", "--top-k 1", ""])
+def test_a_judge_is_lossy_only_where_the_target_is_unsure(
+    cli: Cli, pair: list[str], tmp_path: Path, judge: str, how: str
+) -> None:
+    options, page = [*pair, "--tokens", "16", *how.split()], tmp_path / "page.html"
+    expected, _ = cli("generate", *options, "--drafter", "none")
+    options += ["--judge", judge]
+    out, said = cli("generate", *options)
+    table, told = cli("compare", *options, "--repeats", "1")
+    cli("trace", *options, "--out", str(page))
+    text = page.read_text(encoding="utf-8")
+    if how:
+        assert out == expected and "the texts are the same" in table
+        assert "lossy" not in said + told and f"{judge} (exact)" in text
+    else:
+        assert "lossy" in said and "lossy" in told and f"{judge} (lossy)" in text
+    assert ('"certain": null' in text) == (not how)
 
 
 def test_compare_names_what_it_compared(cli: Cli, pair: list[str]) -> None:
@@ -88,11 +111,18 @@ def test_a_history_is_what_suffix_decoding_has_read(
     [
         ("--tree 3,x", "such as 3,2,1"),
         ("--tree 0", "such as 3,2,1"),
+        ("--tree 201", "at most 200 in all, got '201'"),
+        ("--tree 100,101", "at most 200 in all"),
+        (f"--tree {'9' * 5000}", "such as 3,2,1"),
+        (f"--gamma {'9' * 5000}", "auto or history"),
         ("--gamma 1.5", "auto or history"),
         ("--tree 2,1 --judge block", "judges chains"),
         ("--tree 2,1 --drafter eagle", "drafts no trees"),
         ("--tree 4 --drafter medusa", "needs a shape"),
         ("--history x", "--drafter suffix"),
+        ("--history=", "--drafter suffix"),
+        ("--history - --prompt - --drafter suffix", "both be standard input"),
+        ("--history - --prompt-file - --drafter suffix", "both be standard input"),
         ("--history nowhere --drafter suffix", "history file 'nowhere' (No such file"),
         ("--drafter eagle --draft nowhere", "holds no head"),
     ],
@@ -102,6 +132,21 @@ def test_options_that_cannot_be_met(
 ) -> None:
     for command in ("generate", "compare", "trace"):
         assert says in fails(command, *pair, *options.split())
+
+
+def test_a_tree_may_have_200_nodes() -> None:
+    assert tree_from("200") == [200] and tree_from("100,99,1") == [100, 99, 1]
+
+
+def test_a_head_where_a_model_is_needed_and_a_model_where_a_head_is(
+    fails: Callable[..., str], pair: list[str]
+) -> None:
+    for option in ("--draft", "--target"):
+        says = fails("generate", *pair, option, str(SHIPPED / "eagle"))
+        assert "eagle is a head of kind eagle, not a model" in says
+        assert "add --drafter eagle" in says
+    says = fails("generate", *pair, "--drafter", "eagle")
+    assert "holds no head: expected a config.json that states its kind" in says
 
 
 def test_a_batch_takes_a_number_of_drafts(

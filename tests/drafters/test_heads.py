@@ -86,3 +86,12 @@ def test_a_target_of_another_shape_is_named(kind: str) -> None:
     a_part = KVCache(3, 1, 2, 8)  # one rank's, of a target that is split
     with pytest.raises(ValueError, match="has 3 of width 2: decode with"):
         head.drafter(TARGET).begin(a_part)
+
+
+@pytest.mark.parametrize("kind", [*SIZES, "early-exit"])
+def test_a_head_of_another_type_than_its_target_is_named(kind: str) -> None:
+    head = EarlyExit(TARGET.config, 1, 3) if kind == "early-exit" else None
+    head = (head or tiny_head(kind, TARGET)).float()
+    with pytest.raises(ValueError, match="of torch.float32 on .* of torch.float64 on"):
+        head.drafter(TARGET)
+    head.to(TARGET.wte.weight).drafter(TARGET)

@@ -50,12 +50,24 @@ def weights(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None
     safetensors_format.write(found, folder / "model.safetensors")
 
 
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
 NAN = torch.full((4, 4), torch.nan).half()
 FLOAT8 = torch.ones(4, 4).to(torch.float8_e4m3fn)
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another kind": (lambda f: edit(f, kind="oracle"), "of kind oracle, expected"),
     "a kind that is none": (lambda f: edit(f, kind=[1]), "of kind .1., expected"),
     "another width": (lambda f: edit(f, target_n_embd=8), "n_embd 8 and this one has"),
+    "a size as text": (
+        lambda f: edit(f, target_n_layer="3"), "n_layer '3' and this one has 3:"
+    ),
+    "a config cut short": (lambda f: cut(f / "config.json"), "scripts/train_heads.py"),
+    "weights cut short": (
+        lambda f: cut(f / "model.safetensors"), "cut short.*scripts/train_heads.py"
+    ),
+    "a model's config": (lambda f: (f / "config.json").write_text("{}"), "no head"),
     "no word on the target": (lambda f: edit(f, target=3), "a target of n_layer None"),
     "unknown sizes": (lambda f: edit(f, sizes={"n": 2}), "sizes that make no medusa"),
     "huge sizes": (lambda f: edit(f, sizes={"n_heads": 10**9}), "sizes that make no"),
@@ -95,6 +107,7 @@ def test_a_head_that_does_not_fit_is_named(fault: str, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=said) as raised:
         load_head(tmp_path, TARGET)
     assert str(tmp_path) in str(raised.value) and len(str(raised.value)) < 601
+    assert "download" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import given
 from minispec.files import checkpoint, inspection
 from minispec.files.checkpoint import safetensors_format, weight_files
 from minispec.files.errors import CheckpointError
-from minispec.files.head import fingerprint, save_head
-from minispec.files.inspection import head_report, inspect, is_head
+from minispec.files.head import fingerprint, is_head, save_head
+from minispec.files.inspection import head_report, inspect
 from minispec.files.inspection import measure_bandwidth, report
 from minispec.files.pair import SHIPPED
 from minispec.model.gpt2 import GPTConfig
@@ -112,6 +112,11 @@ def test_a_head_is_named_with_its_target(tmp_path):
     text = head_report(tmp_path)
     assert r"kind \x1b[31m" in text and "not stated ([3])" in text
     assert "\x1b" not in text
+    for name in ("model.safetensors", "config.json"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:20])
+        assert is_head(tmp_path)
+        with pytest.raises(CheckpointError, match="again with scripts/train_heads.py"):
+            head_report(tmp_path)
 
 
 @pytest.mark.parametrize(
