@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, does: Any) -> argparse.ArgumentParser:
-        one = commands.add_parser(name)
+        one = commands.add_parser(name, description=does.__doc__)
         one.set_defaults(does=does)
         return one
 
@@ -124,12 +124,14 @@ def plain(folder: Path) -> Path:
 
 
 def show(args: argparse.Namespace) -> None:
+    """What an exercise asks."""
     one = EXERCISES[args.number]
     print(f"Exercise {one.number}: {one.title}\n\n{one.asks}\n")
     print(f"Grade it: exercises.py check {one.number}")
 
 
 def hint(args: argparse.Namespace) -> None:
+    """The first hint of an exercise, or the second."""
     print(EXERCISES[args.number].hints[args.which - 1])
 
 
@@ -221,6 +223,8 @@ def state(folder: Path, one: Exercise, verdicts: dict[str, dict[str, Any]]) -> s
     if not (last := verdicts.get(str(one.number))):
         return "not graded yet"
     word = "done" if last["points"] else last["verdict"].partition(";")[0]
+    if word.startswith("read what broke"):  # which is above only after `check`
+        word = f"failed; `check {one.number}` says why"
     paths = [folder / file for file in one.files if (folder / file).exists()]
     changed = max(path.stat().st_mtime for path in paths) > last["at"]
     return f"{word} (changed since)" if changed else word
@@ -261,7 +265,10 @@ def run(args: argparse.Namespace) -> int:
     folder, command = folder_of(args), args.rest[args.rest[:1] == ["--"] :]
     written = [function for function in FUNCTIONS if is_written(folder, function)]
     if not written:
-        raise ValueError(f"{folder} holds no function of an exercise yet")
+        raise ValueError(
+            f"{folder} holds no function of an exercise yet: exercises.py next says "
+            "what to write"
+        )
     copy = put_in_front(with_functions(folder, written))
     print(f"yours: {', '.join(one.split(':')[1] for one in written)}", file=sys.stderr)
     with copy:
@@ -270,9 +277,6 @@ def run(args: argparse.Namespace) -> int:
         from minispec.commands.ranks import quiet
 
         from course.telling import run_failure  # imports hypothesis: takes time
-
-        if args.traceback:
-            return minispec(command)
 
         def in_one_sentence() -> int:
             try:
@@ -284,8 +288,36 @@ def run(args: argparse.Namespace) -> int:
                 more = f"the whole traceback: exercises.py run --traceback -- {rest}"
                 raise ValueError(f"{run_failure(folder, error)}; {more}") from error
 
-        quiet()
-        return ended(in_one_sentence, "exercises.py")
+        if args.traceback:
+            status = minispec(command)
+        else:
+            quiet()
+            status = ended(in_one_sentence, "exercises.py")
+    if status == 0 and (doubts := in_doubt(folder, written)):
+        print(
+            f"{doubts}: this result may be wrong, and a speculative text may have "
+            "another distribution than the target's",
+            file=sys.stderr,
+        )
+    return status
+
+
+def in_doubt(folder: Path, written: list[str]) -> str:
+    """Which of the exercises written here have not passed as they are now."""
+    verdicts = known(folder / PROGRESS)
+    kinds = {
+        "not graded yet": "been checked",
+        "done (changed since)": "been checked since the last change",
+    }
+    found: dict[str, list[str]] = {}
+    for number in sorted({FUNCTIONS[function] for function in written}):
+        if (how := state(folder, EXERCISES[number], verdicts)) != "done":
+            found.setdefault(kinds.get(how, "passed"), []).append(str(number))
+    return "; ".join(
+        f"exercise{'s' * (len(numbers) > 1)} {', '.join(numbers)} "
+        f"{'have' if len(numbers) > 1 else 'has'} not {what}"
+        for what, numbers in found.items()
+    )
 
 
 def is_complaint(folder: Path, error: Exception) -> bool:

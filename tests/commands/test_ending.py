@@ -34,6 +34,7 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
         (None, 0, ""),
         (ValueError("a\n\x1b b"), 2, "name: a \\x1b b\n"),
         (ImportError("install x"), 2, "name: install x\n"),
+        (NotImplementedError("exercise 4"), 2, "name: exercise 4\n"),
         (OSError(28, "No space"), 2, "name: No space; check where the output goes\n"),
         (OSError(13, "Denied", "f"), 2, "name: cannot read f: Denied; check the path"),
         (KeyboardInterrupt(), 130, "name: interrupted\n"),

@@ -27,7 +27,8 @@ def stub(file: str) -> str:
             while lines[begin - 1].lstrip().startswith("#"):
                 begin -= 1
         number = FUNCTIONS[f"{file}:{name}"]
-        error = f'raise NotImplementedError("exercise {number}: {name}")'
+        says = f"exercise {number} is not written: try exercises.py run"
+        error = f'raise NotImplementedError("{says}")'
         lines[begin : function.end_lineno] = [" " * first.col_offset + error]
     return "\n".join(lines) + "\n"
 

@@ -20,6 +20,9 @@ from course.stubs import stub
 
 # What holds solutions, beside the package itself
 SOLVED = ("tests/course/mistakes", "tests/course/answers", "tests/course/test_")
+# The original's front page, whose commands and figures need the solutions
+FRONT = ("README", "tests/test_readme")
+STUDENTS_FRONT = Path(__file__).with_name("students.md")
 
 
 def grade(args: argparse.Namespace) -> int:
@@ -65,15 +68,21 @@ def student_repo(args: argparse.Namespace) -> None:
         raise ValueError("this is a student's repository already")
     if args.out.exists() and any(args.out.iterdir()):
         raise ValueError(f"{args.out} is not empty")
-    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    try:
+        every = ("--cached", "--others", "--exclude-standard")
+        listed = git(ROOT, "ls-files", "-z", *every)
+    except ValueError as error:
+        why = f"student-repo needs a git clone of minispec, not a bare copy; {error}"
+        raise ValueError(why) from error
     for name in filter(None, listed.split("\0")):
-        if not name.startswith(SOLVED) and (ROOT / name).is_file():
+        if not name.startswith(SOLVED + FRONT) and (ROOT / name).is_file():
             (args.out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, args.out / name)
     texts = {one.split(":")[0]: reference(one.split(":")[0]) for one in FUNCTIONS}
     for file in texts:
         (args.out / PACKAGE.name / file).write_text(stub(file), encoding="utf-8")
     (args.out / PACKED.relative_to(ROOT)).write_bytes(pack(texts))
+    shutil.copy(STUDENTS_FRONT, args.out / "README.md")
     git(args.out, "init", "--quiet")
     git(args.out, "add", "--all")
     who = ["-c", "user.name=course", "-c", "user.email=course@example.org"]

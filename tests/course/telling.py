@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis.errors import Flaky
 
-N_LINES, WIDTH = 16, 150
+N_LINES, WIDTH = 16, 200
 # What a test's own arguments tell nobody who did not write it
 PRIVATE = re.compile(r"^\s*(data|monkeypatch|capsys|tmp_path|call)=")
 
@@ -34,8 +34,10 @@ def inputs(error: BaseException) -> list[str]:
     """What went in, from hypothesis' notes, unless the error says so itself."""
     if any(line.strip().startswith("expected: ") for line in str(error).splitlines()):
         return []
-    notes = "\n".join(getattr(error, "__notes__", [])).splitlines()
-    told = [line for line in notes if "=" in line or line.startswith("Draw ")]
+    notes = "\n".join(getattr(error, "__notes__", []))
+    notes = re.sub(r"^Draw \d+ \((.+?)\): ", r"\1=", notes, flags=re.MULTILINE)
+    lines = notes.splitlines()
+    told = [line for line in lines if "=" in line or line.startswith("Draw ")]
     return [line for line in told if not PRIVATE.match(line)][:N_LINES]
 
 

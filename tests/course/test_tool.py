@@ -80,7 +80,8 @@ def test_stubs_are_the_package_without_the_graded_bodies() -> None:
         found = learners.definitions(its)
         assert {*names} <= {*found} == {*learners.definitions(all_)}
         new = {*stub(file).splitlines()} - {*whole.splitlines()}
-        assert len(new) == len(names) and all("NotImpl" in line for line in new)
+        assert all("NotImplementedError" in line for line in new)
+        assert stub(file).count("is not written: try ") == len(names)
 
 
 # ------------------------------------------------------------------------ the learner
@@ -119,7 +120,7 @@ def test_from_start_to_status(says: Any, tmp_path: Path, remembered: Path) -> No
     assert (mine / "core/rollback.py.old").read_text() == RIGHT
     assert "rollback.py: reset; what you had is in rollback.py.old" in said
     text = (mine / "model/kv_cache.py").read_text()
-    assert 'NotImplementedError("exercise 9: KVCache.truncate")' in text
+    assert 'NotImplementedError("exercise 9 is not written: ' in text
     assert "self.length += n_new" in text  # exercise 3 stays
     assert re.search(r" 9  Rollback .* -\n", says("status"))
 
@@ -139,6 +140,29 @@ def test_a_command_runs_on_the_learners_code(tmp_path: Path) -> None:
     for command in (("--", *plan), plan):
         done = run_script("exercises", "--dir", tmp_path, "run", *command)
         assert "yours: expected_tokens" in done.stderr and "42.0" in done.stdout, done
+        assert "exercise 12 has not been checked: this result may" in done.stderr
+
+
+def test_run_and_status_say_which_exercises_have_not_passed(
+    says: Any, tmp_path: Path
+) -> None:
+    says("start", "mine")
+    mine = tmp_path / "mine"
+    for file in ("core/rejection.py", "core/rollback.py", "model/kv_cache.py"):
+        (mine / file).write_text((PACKAGE / file).read_text())
+    written = [f for f in FUNCTIONS if learners.is_written(mine, f)]
+    about = {"points": 0, "verdict": "read what broke, above; hint", "at": 9e9}
+    done = {"points": 1, "verdict": "done", "at": 9e9}
+    verdicts = {"3": done, "7": about, "8": about, "9": {**done, "at": 9}}
+    (mine / ".progress.json").write_text(json.dumps(verdicts))
+    assert SCRIPT.in_doubt(mine, written) == (
+        "exercises 7, 8 have not passed; "
+        "exercise 9 has not been checked since the last change"
+    )
+    assert re.search(r" 8  Rejection .*  failed; `check 8` says why\n", says("status"))
+    verdicts = dict.fromkeys("3789", done)
+    (mine / ".progress.json").write_text(json.dumps(verdicts))
+    assert SCRIPT.in_doubt(mine, written) == ""
 
 
 WRONG = """
@@ -269,6 +293,30 @@ def test_a_students_repository_grades_without_showing_solutions(tmp_path: Path) 
     path.write_text((PACKAGE / "core/verify.py").read_text())
     status, said = check(6)
     assert status == 0 and "Parallel verification: done, " in said, said
+    front = (out / "README.md").read_text()
+    assert "passed" not in front and not (out / "README.zh-CN.md").exists()
+    for link in re.findall(r"\]\((.+?)\)", front):
+        assert (out / link).exists(), link
+    minispec = [sys.executable, "-m", "minispec", "generate", "--prompt", "A"]
+    done = subprocess.run(minispec, cwd=out, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    assert re.search(r"exercise \d+ is not written: try exercises", done.stderr), done
     compare = [sys.executable, "scripts/exercises.py", "compare", "6"]
     done = subprocess.run(compare, cwd=out, capture_output=True, text=True)
     assert "has no solutions" in done.stderr and done.returncode == 2
+
+
+def test_a_students_repository_needs_a_clone(
+    says: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "copy").mkdir()
+    monkeypatch.setattr(SCRIPT.teaching, "ROOT", tmp_path / "copy")
+    assert "needs a git clone of minispec" in says("student-repo", "out")
+
+
+def test_every_command_says_in_its_help_what_it_does(capsys: Any) -> None:
+    for name in re.findall(r"exercises\.py (\S+)", SCRIPT.__doc__):
+        with pytest.raises(SystemExit):
+            SCRIPT.main([name, "--help"])
+        about = capsys.readouterr().out.split("\n\n")[1]
+        assert not about.startswith(("positional", "options")), name

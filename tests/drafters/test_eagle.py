@@ -52,6 +52,19 @@ def row_by_hand(
 
 
 @exercise
+def test_before_the_first_draft_there_is_nothing_to_roll_back() -> None:
+    target, drafter = drafting("eagle")
+    drafter.begin(target.new_cache())
+    try:
+        drafter.rollback(3)
+        got: Any = f"{drafter.rows.length} rows"
+    except ValueError as error:
+        got = str(error)
+    broke = "rollback(3) with 0 rows held: at most 3 rows may stay."
+    agree(got, "0 rows", broke)
+
+
+@exercise
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_the_heads_own(kind: str) -> None:
     """Round after round, with all that was rolled back filled with NaN. Row i of the
@@ -79,7 +92,7 @@ def test_every_row_is_the_heads_own(kind: str) -> None:
             so_far = [*before, *done.tokens[:i]]
             expected = row_by_hand(drafter.head, target, sampling, so_far, n - 1)
             broke = "A draft's row is not what the head says after the text so far."
-            agree(row, expected, broke, text=so_far, features=f"{n - 1} are real")
+            agree(row, expected, broke, text=so_far, real_features=n - 1)
         n_rounds += bool(done.tokens)
     assert n_rounds > 3
 

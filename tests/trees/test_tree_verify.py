@@ -79,8 +79,8 @@ def test_siblings_stand_at_one_position_and_see_the_prefix_and_their_path(
     parents: Any, n: int, data: st.DataObject
 ) -> None:
     """Fed are the prefix's tokens from S on, and then the nodes."""
-    S, N = data.draw(st.integers(0, n - 1)), len(parents)
-    dtype = data.draw(st.sampled_from([torch.float32, torch.float64]))
+    S, N = data.draw(st.integers(0, n - 1), "S"), len(parents)
+    dtype = data.draw(st.sampled_from([torch.float32, torch.float64]), "like")
     like = torch.zeros(1, dtype=dtype)
     positions, mask = positions_and_mask(parents, S, n, like)
     what = {"parents": parents, "S": S, "n": n}
