@@ -351,7 +351,7 @@ for name in ("draft model", *HEADS):  # what the caption says of temperature 1
 # %% [markdown]
 # **Figure 9.4.** Acceptance by position, given that all drafts before were accepted.
 # Solid: drafts one after another. Dashed: all at once. At temperature 1 the solid lines
-# are about flat and the dashed ones fall, as in the example. At temperature 0 each draft
+# are about flat and the dashed ones fall, as in the example. At temperature 0 a draft
 # is right or wrong, so the points scatter, and these texts are too few to tell more.
 # (Curves end where fewer than 30 drafts were judged.)
 #

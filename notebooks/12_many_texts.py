@@ -288,9 +288,10 @@ for ax in (left, right):
 
 # %%
 def line(points):
-    """Through (tokens, ms), the least squares."""
+    """Through (tokens, ms), the least squares; neither part falls below 0."""
     x, y = (torch.tensor(axis, dtype=torch.float64) for axis in zip(*points))
     slope = ((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum()
+    slope = slope.clamp(0, y.mean() / x.mean())
     return lambda tokens: float(y.mean() + slope * (tokens - x.mean()))
 
 

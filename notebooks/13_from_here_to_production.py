@@ -659,5 +659,5 @@ else:
 #
 # </details>
 #
-# **Exercises**: none that is graded. Try this: take the rejection step of an engine that
-# you use, and enumerate it.
+# **Exercises**: none that is graded. Try this: take the rejection step of an engine you
+# use, and enumerate it.
