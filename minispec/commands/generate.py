@@ -76,10 +76,9 @@ def summary(job: Job, decode: Decode) -> str:
         f"target passes: {generation.target_forwards}",
     ]
     if job.drafter is not None:
-        parts.append(
-            f"drafts accepted: {generation.accepted} of {generation.judged} judged, "
-            f"{generation.drafted} drafted"
-        )
+        one_by_one = f"{generation.judged} judged, {generation.drafted}"
+        of = generation.drafted if job.method.judge == "block" else one_by_one
+        parts.append(f"drafts accepted: {generation.accepted} of {of} drafted")
     parts.append(ENDINGS[decode.finish_reason])
     if job.drafter is not None and paint_for(sys.stdout).enabled:
         parts.append(legend(paint_for(sys.stderr)))

@@ -116,7 +116,8 @@ def round_table(
     In a tree each node comes after its parent, further to the right. The round must
     still have its rows.
     """
-    lines = [f"round {number}: drafted {len(one.tokens)}"]
+    form = "a tree of " if isinstance(one, TreeRound) else ""
+    lines = [f"round {number}: drafted {form}{len(one.tokens)}"]
     found, parents = fates(one, judge), parents_of(one)
     levels = depths(parents) if isinstance(one, TreeRound) else [1] * len(parents)
     for i in in_order(parents):

@@ -78,6 +78,9 @@ def test_an_eos_within_a_round_ends_the_text_and_is_not_shown(
     assert "'<|endoftext|>'" in out  # in the table it is a token as others are
     assert "5 tokens" in err and "the model ended the text" in err
     assert cli("generate", *options, "--drafter", "none")[0] == "abcde\n"
+    assert "drafts accepted: 5 of 5 judged, 6 drafted" in err
+    err = cli("generate", *options, "--judge", "block")[1]
+    assert "drafts accepted: 5 of 6 drafted" in err  # judged together
     told = json.loads(cli("compare", *options, "--json", "--repeats", "1")[0])
     assert told["finish_reason"] == told["autoregressive_finish_reason"] == "eos"
     assert told["speculative_text"] == told["autoregressive_text"] == "bcde"

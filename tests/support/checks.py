@@ -24,7 +24,10 @@ def agree(
     __tracebackhide__ = True
     if not _close(got, expected, tolerance):
         lines = [f"{name}: {shown(value)}" for name, value in given.items()]
-        lines += [f"got: {shown(got)}", f"expected: {shown(expected)}"]
+        told = [shown(got), shown(expected)]
+        if told[0] == told[1]:  # [0.5] may be a list or a Tensor
+            told = [f"{s}, {type(v).__name__}" for s, v in zip(told, (got, expected))]
+        lines += [f"got: {told[0]}", f"expected: {told[1]}"]
         if _comparable(got, expected) and (difference := _difference(got, expected)):
             finite = f"{difference:.2g}" if math.isfinite(difference) else "not finite"
             lines += [f"largest difference: {finite}"]
