@@ -356,8 +356,8 @@ for name in ("draft model", *HEADS):  # what the caption says of temperature 1
 # (Curves end where fewer than 30 drafts were judged.)
 #
 # Look also at the *first* draft at temperature 1. Medusa does not know even the last
-# token, and starts lowest. Block diffusion knows it, and starts near early exit. From
-# the second draft on, both lack the drafts before.
+# token, and starts lowest. Block diffusion knows it, and starts as high as the draft
+# model. From the second draft on, both lack the drafts before.
 #
 # ## One table
 #

@@ -239,7 +239,7 @@ RECIPES: dict[str, Recipe] = {
     "block-diffusion": Recipe(
         partial(BlockDiffusion, width=192, n_head=4, n_layer=1, longest=5),
         block_diffusion_loss,
-        Plan(1200, 3e-3, weight_decay=0.01, seed=17),
+        Plan(10000, 3e-3, weight_decay=0.01, seed=17),
         length=512,  # whole windows: its rows must be told their true positions
     ),
 }
