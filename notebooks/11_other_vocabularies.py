@@ -315,8 +315,8 @@ for sampling in (greedy, warm):
 # ## Another vocabulary
 #
 # The best draft model at hand may come from another family, with another tokenizer. The
-# folder `draft-bytes` holds one that speaks bytes: a vocabulary of 256 where the target
-# has 1,024. The same text in both:
+# folder `draft-bytes` holds one that speaks bytes: 256 bytes and the end of a text,
+# where the target has a vocabulary of 1,024. The same text in both:
 
 # %%
 BYTES, OWN = load_packed(SHIPPED / "draft-bytes")
