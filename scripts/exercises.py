@@ -26,6 +26,7 @@ import sys
 import time
 import traceback
 from contextlib import nullcontext, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,8 @@ def show(args: argparse.Namespace) -> None:
 def hint(args: argparse.Namespace) -> None:
     """The first hint of an exercise, or the second."""
     print(EXERCISES[args.number].hints[args.which - 1])
+    if args.which == 1:
+        print(f"\nThe second one: exercises.py hint {args.number} 2")
 
 
 def following(args: argparse.Namespace) -> None:
@@ -192,9 +195,16 @@ def reset(args: argparse.Namespace) -> None:
         path = folder / file
         text = emptied(path, file, one.names) if path.exists() else stub(file)
         if path.exists():
-            path.with_suffix(".py.old").write_bytes(path.read_bytes())
+            kept = unused(path.with_suffix(".py.old"))
+            kept.write_bytes(path.read_bytes())
+            print(f"{path}: reset; what you had is in {kept.name}")
         write(path, text)
-        print(f"{path}: reset; what you had is in {path.name}.old")
+
+
+def unused(path: Path) -> Path:
+    """The path, or the first of path2, path3, ... that is not there yet."""
+    others = (path.with_name(f"{path.name}{n}") for n in count(2))
+    return next(one for one in chain([path], others) if not one.exists())
 
 
 def write(path: Path, text: str) -> None:
@@ -307,11 +317,12 @@ def in_doubt(folder: Path, written: list[str]) -> str:
     verdicts = known(folder / PROGRESS)
     kinds = {
         "not graded yet": "been checked",
-        "done (changed since)": "been checked since the last change",
+        "changed since": "been checked since the last change",
     }
     found: dict[str, list[str]] = {}
     for number in sorted({FUNCTIONS[function] for function in written}):
         if (how := state(folder, EXERCISES[number], verdicts)) != "done":
+            how = "changed since" if how.endswith("(changed since)") else how
             found.setdefault(kinds.get(how, "passed"), []).append(str(number))
     return "; ".join(
         f"exercise{'s' * (len(numbers) > 1)} {', '.join(numbers)} "

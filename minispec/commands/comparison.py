@@ -137,7 +137,8 @@ def table(comparison: Comparison) -> str:
         f"seed {job.seed}, {n_threads()}, median of {comparison.repeats}; "
     )
     lines = [f"{name:<27}{left:>14}{right:>18}".rstrip() for name, left, right in rows]
-    lines.append("(alpha: of the drafts judged; engines report: of all drafted)")
+    what = "positions, several nodes each," if job.method.tree else "drafts"
+    lines.append(f"(alpha: of the {what} judged; engines report: of all drafted)")
     lines.append(settings + sameness(comparison))
     if job.method.vocabulary:
         lines.append(job.method.vocabulary)
@@ -186,6 +187,8 @@ def advice(comparison: Comparison) -> str:
         return "more --tokens: there was nothing to draft"
     if rate is None:
         return f"{other}: nothing was drafted"
+    if job.method.tree:
+        return "the same without --tree: is a chain faster here?"
     if gain < 1:
         shorter = "" if gamma in (1, "auto", None) else "--gamma auto or "
         return f"{shorter}{other}: here drafting costs more than it brings"
@@ -193,4 +196,6 @@ def advice(comparison: Comparison) -> str:
         return "--coupled or --temperature 0, and both texts become the same"
     if rate > 0.8 and isinstance(gamma, int) and gamma < 16:
         return f"--gamma {2 * gamma}: most drafts are accepted, so try more"
-    return f"minispec plan --alpha {rate:.2f}: what other draft lengths would bring"
+    if isinstance(gamma, int):
+        return "--gamma auto: the length that pays best at the costs measured here"
+    return "minispec trace: the same decode on a page, round by round"

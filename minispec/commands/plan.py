@@ -112,7 +112,8 @@ def break_even(args: argparse.Namespace, gamma: int) -> float | None:
 def table(args: argparse.Namespace, best: int) -> str:
     """Some draft lengths: tokens per round, speed-up, break-even."""
     lines = [
-        f"alpha {args.alpha:.3g}, cost ratio {args.cost_ratio:g}",
+        f"alpha {args.alpha:.3g}, cost ratio {args.cost_ratio:g}, verification "
+        f"{args.verify_cost:g}",
         "",
         "gamma  tokens per round  speed-up  pays if alpha is above",
     ]

@@ -162,7 +162,7 @@ class EagleDrafter(HeadDrafter):
     def draft(self, drafts: Drafts, randomness: Randomness) -> None:
         """All new real rows in one pass, then one row for each draft but the last."""
         folded, rows = self.folded, self.rows
-        rollback(rows, drafts.n - 2)  # the newest real row makes the first draft
+        rollback(rows, drafts.n - 2)  # one text twice: its last row is fed again
         new = slice(rows.length, drafts.n - 1)
         features = self.head.read(self.target, self.cache.taps, new)[0]
         next_tokens = drafts.text[new.start + 1 : drafts.n]  # shifted by one

@@ -15,7 +15,7 @@ tau = K. A failed trial rejects nothing: a later one may pass, and keep all befo
 
 Why the output distribution does not change. Claim: given the first i drafts, they are
 kept (tau >= i) with chance kept_i. It holds at i = K. If it holds at i + 1, then drafts
-beyond i are kept with chance
+beyond i are kept with this chance, where t and d stand for t_{i+1} and d_{i+1}:
 
     sum_x d(x) min(1, kept_i t(x) / d(x)) = sum_x min(d(x), kept_i t(x)) = kept_i - S_i
 

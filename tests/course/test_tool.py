@@ -123,7 +123,10 @@ def test_from_start_to_status(says: Any, tmp_path: Path, remembered: Path) -> No
     assert 'NotImplementedError("exercise 9 is not written: ' in text
     assert "self.length += n_new" in text  # exercise 3 stays
     assert re.search(r" 9  Rollback .* -\n", says("status"))
+    assert "rollback.py.old2" in says("reset", 9)  # and the first one stays
+    assert (mine / "core/rollback.py.old").read_text() == RIGHT
 
+    assert says("hint", 8).strip().endswith("exercises.py hint 8 2")
     assert says("hint", 8, 2).strip() == EXERCISES[8].hints[1]
     remembered.write_text(f"{tmp_path / 'gone'}")
     assert re.search("gone'?: no such folder; exercises.py start", says("status"))

@@ -25,7 +25,7 @@ def agree(
     if not _close(got, expected, tolerance):
         lines = [f"{name}: {shown(value)}" for name, value in given.items()]
         told = [shown(got), shown(expected)]
-        if told[0] == told[1]:  # [0.5] may be a list or a Tensor
+        if told[0] == told[1] and type(got) is not type(expected):  # [0.5] is a Tensor?
             told = [f"{s}, {type(v).__name__}" for s, v in zip(told, (got, expected))]
         lines += [f"got: {told[0]}", f"expected: {told[1]}"]
         if _comparable(got, expected) and (difference := _difference(got, expected)):
@@ -65,7 +65,9 @@ def shown(value: Any) -> str:
         return shown(value.tolist()) + empty
     if isinstance(value, (list, tuple)) and len(value) <= N_SHOWN:
         inside = ", ".join(shown(one) for one in value)
-        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+        if isinstance(value, list):
+            return f"[{inside}]"
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
     return f"{value:.4g}" if isinstance(value, float) else f"{value!r:.300}"
 
 
