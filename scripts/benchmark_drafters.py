@@ -82,8 +82,10 @@ def all_ways(pair: Pair) -> list[Way]:
     ]
     for kind in HEADS:
         if (SHIPPED / kind).is_dir():
-            head = load_head(SHIPPED / kind, target)
-            ways.append(Way(kind, partial(head.drafter, target)))
+            from_head = partial(load_head(SHIPPED / kind, target).drafter, target)
+            ways.append(Way(kind, from_head))
+            if kind == "eagle":
+                ways.append(Way("eagle, block", from_head, reject_block))
     if (SHIPPED / "draft-bytes").is_dir():
         other, own = load_packed(SHIPPED / "draft-bytes")
 
