@@ -13,19 +13,18 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
+from course.apart import two_at_a_time  # noqa: E402
 from course.catalogue import EXERCISES  # noqa: E402
 from course.overlay import reference  # noqa: E402
 from course.sessions import graded, warm_up  # noqa: E402
 from course.stubs import piece  # noqa: E402
 
-N_JOBS = 2
 # Of a test's own machinery, nothing in what a learner reads
 MACHINERY = r"@py_|monkeypatch|drawn=|StopIteration|IndexError|Traceback|git apply"
 
@@ -84,8 +83,8 @@ def main(arguments: list[str]) -> int:
     chosen = [one for one in ANSWERS if one.number in numbers]
     warm_up()
     n_faults = 0
-    with ThreadPool(N_JOBS) as pool:
-        for one, said in zip(chosen, pool.imap(fault, chosen)):
+    with two_at_a_time() as pool:
+        for one, said in zip(chosen, pool.map(fault, chosen)):
             n_faults += bool(said)
             title = f"{one.number:>2} {one.kind}: {one.title}"
             print(f"{title:<64} {said or 'as it should be'}", flush=True)

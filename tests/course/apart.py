@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import IO, Any, TypeVar
 
@@ -75,6 +76,16 @@ def watched(
         faulthandler.dump_traceback_later(seconds, exit=True, file=trace)
         limit_memory()
     sender.send(work())
+
+
+def two_at_a_time() -> ProcessPoolExecutor:
+    """For much work that is set apart. Threads would not do.
+
+    A fork copies a lock that another thread holds, but not the thread: it waits for it
+    for ever.
+    """
+    fork = "fork" if hasattr(os, "fork") else None
+    return ProcessPoolExecutor(2, get_context(fork))
 
 
 def limit_memory() -> None:

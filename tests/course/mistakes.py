@@ -23,18 +23,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from course.apart import Ended, apart  # noqa: E402
+from course.apart import Ended, apart, two_at_a_time  # noqa: E402
 from course.overlay import ROOT, with_lines  # noqa: E402
 
 LONGEST = 600  # seconds for one of them
-N_JOBS = 2
 
 
 class Mistake(NamedTuple):
@@ -88,6 +86,14 @@ def notice(case: tuple[Mistake, str]) -> str:
     return f"{tests}: {what}"
 
 
+def in_time(case: tuple[Mistake, str]) -> str:
+    """What `notice` says, or that it did not end."""
+    try:
+        return apart(lambda: notice(case), LONGEST)
+    except Ended as error:
+        return f"{case[1]}: {error}\n{error.trace}"
+
+
 def main(arguments: list[str]) -> int:
     """Run what is asked for; 1 if a mistake was not noticed."""
     if {"-h", "--help"} & {*arguments}:
@@ -105,15 +111,9 @@ def main(arguments: list[str]) -> int:
     import hypothesis  # noqa: F401
     import torch  # noqa: F401  # forks that know it are quick to start
 
-    def in_time(case: tuple[Mistake, str]) -> str:
-        try:
-            return apart(lambda: notice(case), LONGEST)
-        except Ended as error:
-            return f"{case[1]}: {error}"
-
-    with ThreadPool(N_JOBS) as pool:
+    with two_at_a_time() as pool:
         n_unnoticed = 0
-        for (one, tests), how in zip(cases, pool.imap(in_time, cases)):
+        for (one, tests), how in zip(cases, pool.map(in_time, cases)):
             n_unnoticed += f"{tests}::" not in how
             print(f"{one.name:<50} {how}", flush=True)
     n = len(cases)

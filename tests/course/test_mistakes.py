@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from course import mistakes
+from course.apart import two_at_a_time
 from course.mistakes import ALL, MISTAKES, Mistake, TESTS
 from course.overlay import Unusable
 
@@ -36,6 +38,16 @@ def test_a_mistake_is_noticed_by_a_test_that_is_named() -> None:
     assert done.returncode == 0, done.stdout
     assert "core/test_rollback.py::test_" in done.stdout
     assert done.stdout.endswith("all 1 noticed\n")
+
+
+def n_threads(_: int) -> int:
+    return threading.active_count()
+
+
+def test_what_forks_has_no_other_thread() -> None:
+    """A lock that it held would never be released in the fork."""
+    with two_at_a_time() as pool:
+        assert {*pool.map(n_threads, range(4))} == {1}
 
 
 @pytest.mark.slow
