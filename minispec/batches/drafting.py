@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from minispec.batches.ragged_cache import RaggedCache, prefill, ragged_pass
+from minispec.core.checked import Turn
 from minispec.core.draft import Drafter, Proposal
 from minispec.core.randomness import Randomness
 from minispec.core.rollback import rollback
@@ -127,16 +128,16 @@ class EachAlone:
         self.make = make
 
     def begin(self, n_rows: int, capacity: int) -> None:
-        self.drafters: list[Drafter] = []
+        self.turns: list[Turn] = []
 
     def join(self, text: Text) -> None:
-        self.drafters.append(self.make(text))
-        self.drafters[-1].begin(text.cache)
+        self.turns.append(Turn(self.make(text)))
+        self.turns[-1].drafter.begin(text.cache)
 
     def leave(self, b: int) -> None:
-        last = self.drafters.pop()
-        if b < len(self.drafters):
-            self.drafters[b] = last
+        last = self.turns.pop()
+        if b < len(self.turns):
+            self.turns[b] = last
 
     def propose(
         self,
@@ -144,8 +145,10 @@ class EachAlone:
         gammas: Sequence[int],
         randomness: Sequence[Randomness],
     ) -> list[Proposal]:
-        rows = zip(self.drafters, texts, gammas, randomness)
-        return [drafter.propose(t.prefix, gamma, r) for drafter, t, gamma, r in rows]
+        for turn in self.turns:
+            turn.check()
+        rows = zip(self.turns, texts, gammas, randomness)
+        return [one.drafter.propose(t.prefix, gamma, r) for one, t, gamma, r in rows]
 
     def rollback(self, b: int, length: int) -> None:
-        self.drafters[b].rollback(length)
+        self.turns[b].drafter.rollback(length)

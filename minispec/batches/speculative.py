@@ -26,7 +26,7 @@ from torch import Tensor
 
 from minispec.batches.drafting import BatchDrafter
 from minispec.batches.ragged_cache import RaggedCache, prefill, ragged_pass
-from minispec.core.checked import check_proposal
+from minispec.core.checked import Turn, check_proposal
 from minispec.core.draft import Proposal
 from minispec.core.randomness import Randomness
 from minispec.core.rollback import rollback
@@ -73,8 +73,9 @@ def generate_batch(
 
     A request that the target cannot serve, or a row whose probabilities fail, is a
     `Done` with its error, and the others go on. Raises ValueError for lists of
-    different lengths and for proposals that break the contract, TypeError or ValueError
-    for a `max_rows` that is not a whole number of 1 or more.
+    different lengths, for proposals that break the contract, and for a drafter that
+    another decode has begun to use; TypeError or ValueError for a `max_rows` that is not
+    a whole number of 1 or more.
     """
     whole_number("max_rows", max_rows, least=1)
     if len(requests) != len(randomness):
@@ -105,6 +106,7 @@ class Batch:
         longest = max((longest_of(one, target) for one in requests), default=1)
         wide = max((widest_of(one, longest) for one in requests), default=1)
         self.cache = RaggedCache(target.new_cache(longest + wide, max(1, n_rows)))
+        self.turn = Turn(drafter)
         self.drafter.begin(n_rows, longest)
         self.rows: list[Row] = []
 
@@ -130,6 +132,7 @@ class Batch:
 
     def round(self) -> Iterator[Done]:
         """One pass of the target for all rows; those that end are given back."""
+        self.turn.check()
         gammas = [gamma_of(row) for row in self.rows]
         texts = [row.text for row in self.rows]
         chances = [row.randomness for row in self.rows]

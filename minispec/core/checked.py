@@ -22,8 +22,25 @@ from minispec.core.rejection import Judge, Verdict
 from minispec.model.kv_cache import KVCache
 
 
-# Which decode each drafter, by its id, has begun last
-SERVES: WeakValueDictionary[int, OneText] = WeakValueDictionary()
+# The decode that each drafter, by its id, has begun last
+TURNS: WeakValueDictionary[int, Turn] = WeakValueDictionary()
+
+
+class Turn:
+    """The use of a drafter by one decode, until another begins."""
+
+    def __init__(self, drafter: Any) -> None:
+        self.drafter, self.drafters = drafter, drafters_in(drafter)
+        for one in self.drafters:
+            TURNS[id(one)] = self
+
+    def check(self) -> None:
+        """Raise ValueError if another decode has begun to use the drafter."""
+        if any(TURNS.get(id(one)) is not self for one in self.drafters):
+            raise ValueError(
+                "this drafter has begun another text meanwhile: a drafter serves one "
+                "text or one batch at a time, so make one for each"
+            )
 
 
 class OneText:
@@ -55,20 +72,10 @@ class OneText:
                 f"target's has {vocab_size}: they must share one"
             )
         self.drafter, self.vocab_size = drafter, vocab_size
-        self.drafters = drafters_in(drafter)
 
     def begin(self, cache: KVCache) -> None:
-        for one in self.drafters:
-            SERVES[id(one)] = self  # first: `begin` may fail half-way
+        self.turn = Turn(self.drafter)  # first: `begin` may fail half-way
         self.drafter.begin(cache)
-
-    def check_turn(self) -> None:
-        """Raise ValueError if another decode has begun to use the drafter."""
-        if any(SERVES.get(id(one)) is not self for one in self.drafters):
-            raise ValueError(
-                "this drafter has begun another text meanwhile: a drafter serves one "
-                "text at a time, so make one for each decode"
-            )
 
     def rollback(self, length: int) -> None:
         self.drafter.rollback(length)
@@ -83,7 +90,7 @@ class Checked(OneText, Drafter):
         Raises TypeError or ValueError for one that breaks the contract, and ValueError
         for a drafter that another decode has begun to use.
         """
-        self.check_turn()
+        self.turn.check()
         # A copy: one that writes into its prefix cannot change the text. (To notice it
         # would take the copy too, and a wait for the device.)
         proposal = self.drafter.propose(prefix.clone(), gamma, randomness)

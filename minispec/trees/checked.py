@@ -27,7 +27,7 @@ class CheckedTrees(OneText, TreeDrafter):
 
     def propose_tree(self, prefix: Tensor, depth: int, randomness: Randomness) -> Tree:
         """The drafter's own tree. Raises ValueError as `Checked.propose` does."""
-        self.check_turn()
+        self.turn.check()
         tree = self.drafter.propose_tree(prefix.clone(), depth, randomness)
         check_tree(tree, depth, self.n_nodes, self.vocab_size)
         return tree

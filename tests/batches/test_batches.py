@@ -91,6 +91,22 @@ def test_the_distribution_of_a_row_is_the_targets(n_neighbours: int) -> None:
     assert_same_distribution(output_distribution(in_a_batch), expected)
 
 
+def test_one_drafter_for_two_batches_or_two_rows_is_named() -> None:
+    """Each would read what the other left in the cache."""
+    target, draft = tiny(), tiny(seed=1)
+    requests = [Request(torch.tensor([1, 2]), n_new, gamma=2) for n_new in (1, 9)]
+    chances = [Seeded(0), Seeded(1)]
+    shared, one = BatchModelDrafter(draft), ModelDrafter(draft)
+    first = generate_batch(target, shared, requests, chances)
+    next(first), next(generate_batch(target, shared, requests, chances))
+    for batch in (
+        first,
+        generate_batch(target, EachAlone(lambda text: one), requests, chances),
+    ):
+        with pytest.raises(ValueError, match="has begun another text meanwhile"):
+            list(batch)
+
+
 def test_a_row_that_drafted_nothing_for_long_catches_up() -> None:
     """It then feeds many tokens at once, and its neighbours are padded as far."""
     target, draft = tiny(5, 0, 64, 2), tiny(5, 9, 24)
