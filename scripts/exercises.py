@@ -35,7 +35,7 @@ sys.path[:0] = [str(PROJECT / "tests"), str(PROJECT)]
 
 from course import teaching  # noqa: E402
 from course.catalogue import EXERCISES, FUNCTIONS, Exercise  # noqa: E402
-from course.learners import is_written, with_functions  # noqa: E402
+from course.learners import is_written, parsed, with_functions  # noqa: E402
 from course.overlay import PACKAGE, PACKED, put_in_front, reference  # noqa: E402
 from course.progress import known  # noqa: E402
 from course.sessions import graded, warm_up  # noqa: E402
@@ -193,12 +193,19 @@ def reset(args: argparse.Namespace) -> None:
     folder, one = folder_of(args), EXERCISES[args.number]
     for file in one.files:
         path = folder / file
-        text = emptied(path, file, one.names) if path.exists() else stub(file)
-        if path.exists():
-            kept = unused(path.with_suffix(".py.old"))
-            kept.write_bytes(path.read_bytes())
-            print(f"{path}: reset; what you had is in {kept.name}")
+        if not path.exists():
+            write(path, stub(file))
+            continue
+        kept = unused(path.with_suffix(".py.old"))
+        kept.write_bytes(path.read_bytes())
+        try:
+            text, how = parsed(path)[0], "reset"
+            for name in one.names_in(file):
+                text = emptied(text, file, name)
+        except ValueError as error:
+            text, how = stub(file), f"could not be read ({error}) and is all stubs now"
         write(path, text)
+        print(f"{path}: {how}; what you had is in {kept.name}")
 
 
 def unused(path: Path) -> Path:

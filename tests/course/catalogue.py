@@ -26,12 +26,12 @@ class Exercise(NamedTuple):
     hints: tuple[str, ...]
 
     @property
-    def names(self) -> list[str]:
-        return [function.partition(":")[2] for function in self.functions]
-
-    @property
     def files(self) -> list[str]:
         return [*dict.fromkeys(one.partition(":")[0] for one in self.functions)]
+
+    def names_in(self, file: str) -> list[str]:
+        parts = (one.partition(":") for one in self.functions)
+        return [name for of, _, name in parts if of == file]
 
 
 def read(text: str) -> dict[int, Exercise]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from pathlib import Path
+from textwrap import dedent, indent
 
 from course.catalogue import FUNCTIONS
-from course.learners import definitions, first_line, members, parsed
+from course.learners import definitions, first_line, members
 from course.overlay import reference
 
 
 def stub(file: str) -> str:
     """The package's file with the body of every graded function taken out."""
-    lines = reference(file).splitlines()
+    lines = reference(file).split("\n")
     found = definitions(ast.parse(reference(file)))
     graded = [one.split(":")[1] for one in FUNCTIONS if one.startswith(f"{file}:")]
     for name in sorted(graded, key=lambda name: -found[name].lineno):
@@ -30,23 +29,36 @@ def stub(file: str) -> str:
         says = f"exercise {number} is not written: try exercises.py run"
         error = f'raise NotImplementedError("{says}")'
         lines[begin : function.end_lineno] = [" " * first.col_offset + error]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def piece(text: str, name: str) -> list[str]:
-    """The lines of one function of a module."""
+    """The lines of one function of a module. Lines as Python counts them."""
     node = definitions(ast.parse(text))[name]
-    return text.splitlines()[first_line(node) - 1 : node.end_lineno]
+    return text.split("\n")[first_line(node) - 1 : node.end_lineno]
 
 
-def emptied(path: Path, file: str, names: Iterable[str]) -> str:
-    """The learner's file with the stubs of these functions, wherever they stand.
+def emptied(text: str, file: str, name: str) -> str:
+    """A learner's file with the stub of this function: in its place, or at the end.
 
-    Raises Unusable.
+    Raises SyntaxError where the file has one.
     """
-    text, tree = parsed(path)
-    lines, wanted = text.splitlines(), {*names}
-    for name, node in sorted(members(tree), key=lambda one: -one[1].lineno):
-        if name in wanted:
-            lines[first_line(node) - 1 : node.end_lineno] = piece(stub(file), name)
-    return "\n".join(lines) + "\n"
+    lines, tree = text.split("\n"), ast.parse(text)
+
+    def margin(node: ast.stmt) -> str:
+        return lines[node.lineno - 1][: node.col_offset]
+
+    outer = name.rpartition(".")[0]
+    owner = definitions(tree).get(outer)
+    found = [one for key, one in members(tree) if key == name]
+    if found and not any(margin(one).strip() for one in found):
+        places = [(first_line(one) - 1, one.end_lineno, margin(one)) for one in found]
+    elif isinstance(owner, ast.ClassDef) and not margin(owner.body[-1]).strip():
+        places = [(end := owner.end_lineno or 0, end, margin(owner.body[-1]))]
+    else:
+        name = outer or name
+        places = [(len(lines), len(lines), "")]
+    new = dedent("\n".join(piece(stub(file), name)))
+    for begin, end, blanks in sorted(places, reverse=True):
+        lines[begin:end] = indent(new, blanks).split("\n")
+    return "\n".join(lines)

@@ -132,6 +132,33 @@ def test_from_start_to_status(says: Any, tmp_path: Path, remembered: Path) -> No
     assert re.search("gone'?: no such folder; exercises.py start", says("status"))
 
 
+@pytest.mark.parametrize(
+    "change, is_kept",
+    [
+        (lambda text: f"\f# a page\n# \u2028 and a line\n{text}", True),
+        (lambda text: text.replace("    ", "  "), True),
+        (lambda text: text.replace("    ", "\t"), True),
+        (lambda text: text.replace("def truncate", "def cut"), True),
+        (lambda text: text.replace("class KVCache", "class Cache"), False),
+        (lambda text: text.replace("def truncate(", "def truncate("[:-1]), False),
+    ],
+    ids=["lines", "two blanks", "tabs", "renamed", "no class", "no Python"],
+)
+def test_reset_takes_these_functions_only(
+    says: Any, tmp_path: Path, change: Any, is_kept: bool
+) -> None:
+    """However the file is written; where it cannot be read, all of it."""
+    says("start", "mine")
+    path = tmp_path / "mine/model/kv_cache.py"
+    path.write_text(text := change((PACKAGE / "model/kv_cache.py").read_text()))
+    says("reset", 9)
+    cache = "model/kv_cache.py:KVCache"
+    assert not learners.is_written(tmp_path / "mine", f"{cache}.truncate")
+    assert learners.is_written(tmp_path / "mine", f"{cache}.append") == is_kept
+    assert path.with_suffix(".py.old").read_text() == text
+    learners.with_functions(tmp_path / "mine", [f"{cache}.truncate"])
+
+
 def test_a_command_runs_on_the_learners_code(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     code = "def expected_tokens(alpha, gamma): return 42.0"
