@@ -59,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has read enough
         return 0
     except (ValueError, OSError) as error:
-        print(f"exercises.py: {error}", file=sys.stderr)
+        file = getattr(error, "filename", None)
+        why = f"cannot use {file}: {error.strerror}" if file else error  # type: ignore
+        print(f"exercises.py: {why}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -105,9 +107,9 @@ def folder_of(args: argparse.Namespace) -> Path:
     """The learner's: given, around the working directory, or the last one started."""
     here = Path.cwd()
     found = [one for one in (here, *here.parents) if (one / PROGRESS).exists()]
-    found += [PACKAGE] if PACKED.exists() else []  # a student's repository
     with suppress(OSError):
-        found.append(Path(REMEMBERED.read_text(encoding="utf-8").strip()))
+        found.append(Path(REMEMBERED.read_text(encoding="utf-8").rstrip("\n")))
+    found += [PACKAGE] if PACKED.exists() else []  # a student's repository
     folder: Path | None = args.dir or next(iter(found), None)
     if folder is None:
         raise ValueError("no folder is known: exercises.py start DIR makes one")
@@ -118,9 +120,11 @@ def folder_of(args: argparse.Namespace) -> Path:
 
 
 def plain(folder: Path) -> Path:
-    """The whole path. One with control characters would command the terminal."""
+    """The whole path, of a folder that is the learner's own."""
     if not str(folder.resolve()).isprintable():
         raise ValueError(f"{str(folder)!r} has control characters: choose another name")
+    if folder.resolve() == PACKAGE and not PACKED.exists():
+        raise ValueError(f"{folder} is the package itself: choose a folder of your own")
     return folder.resolve()
 
 

@@ -74,8 +74,8 @@ def generate_batch(
     A request that the target cannot serve, or a row whose probabilities fail, is a
     `Done` with its error, and the others go on. Raises ValueError for lists of
     different lengths, for proposals that break the contract, and for a drafter that
-    another decode has begun to use; TypeError or ValueError for a `max_rows` that is not
-    a whole number of 1 or more.
+    another decode has begun to use, TypeError or ValueError for a `max_rows` that is no
+    whole number of 1 or more.
     """
     whole_number("max_rows", max_rows, least=1)
     if len(requests) != len(randomness):

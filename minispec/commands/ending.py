@@ -74,8 +74,20 @@ def ended(main: Callable[[], int | None], name: str | None = None) -> int:
             raise
         complain(f"{name}: {error}")
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        why = "there is not enough memory: ask for fewer rows, shorter texts, or a "
+        complain(f"{name}: {why}smaller model")
+        return 2
     finally:
         drop_unwritten()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory could not be had: torch has no error of its own for a CPU's."""
+    said = re.search("out of memory|not enough memory|can't allocate", str(error))
+    return isinstance(error, MemoryError) or said is not None
 
 
 def sentence(error: Exception) -> str:

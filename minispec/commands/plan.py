@@ -71,8 +71,9 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
 
 def run_plan(args: argparse.Namespace) -> int:
     """Print the table, the advice and the arithmetic."""
-    if args.gamma and args.gamma > MOST:
-        raise ValueError(f"--gamma must be at most {MOST}, got {args.gamma}")
+    for option, n, most in ("gamma", args.gamma, MOST), ("batch", args.batch, EXTREME):
+        if n and n > most:
+            raise ValueError(f"--{option} must be at most {most:g}, got {n!s:.40}")
     for name, *_ in NUMBERS:
         value = getattr(args, name[2:].replace("-", "_"))
         if value > EXTREME or 0 < value < 1 / EXTREME:

@@ -115,7 +115,8 @@ def lay_bare(model: Module) -> Module:
 def can_be_bare(block: Block) -> bool:
     """Whether it and its parts are the usual ones, and no one has hooked into any."""
     usual = {Block, Attention, MLP, Conv1D, TiledConv1D, LayerNorm}
-    hooks = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "forward"
+    kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks"
+    hooks = *kinds, "_backward_pre_hooks", "forward"
     return not any(
         type(part) not in usual or any(vars(part).get(name) for name in hooks)
         for part in block.modules()

@@ -37,6 +37,8 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
         (NotImplementedError("exercise 4"), 2, "name: exercise 4\n"),
         (OSError(28, "No space"), 2, "name: No space; check where the output goes\n"),
         (OSError(13, "Denied", "f"), 2, "name: cannot read f: Denied; check the path"),
+        (MemoryError(), 2, "name: there is not enough memory: ask for fewer rows"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate"), 2, "name: there is not"),
         (KeyboardInterrupt(), 130, "name: interrupted\n"),
         (BrokenPipeError(), 0, ""),
     ],
@@ -57,8 +59,9 @@ def test_a_bug_is_not_hidden_and_a_long_message_is_shortened(capsys: Output) -> 
     def fail(error: Exception) -> None:
         raise error
 
-    with pytest.raises(TypeError):
-        ended(lambda: fail(TypeError()))
+    for bug in TypeError, RuntimeError:
+        with pytest.raises(bug):
+            ended(lambda: fail(bug()))
     assert ended(lambda: fail(ValueError("x" * 10**6))) == 2
     assert len(capsys.readouterr().err) < 1100
     assert ended(lambda: 7) == 7

@@ -64,6 +64,7 @@ def test_bad_values(
         ("plan --alpha 1.2", "alpha must be from 0 to 1"),
         ("plan --cost-ratio -1", "cost_ratio must be 0 or more"),
         ("plan --gamma 99999", "at most 10000"),
+        (f"plan --batch {10**321}", "--batch must be at most 1e+30"),
         ("plan --bytes inf", "--bytes must be between 1e-30 and 1e+30, got inf"),
         ("plan --verify-cost 1e-320", "--verify-cost must be between"),
         ("plan --bandwidth -1", "bytes_per_second must be above 0"),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from course.apart import apart
+from course.apart import Ended, apart
 from course.overlay import ROOT
 
 
@@ -38,8 +38,12 @@ def graded(folder: Path, numbers: Iterable[int], grades: Path) -> tuple[int, str
         import pytest
 
         os.chdir(ROOT)
+        os.dup2(2, 1)  # what a learner's process prints is not this command's output
         with redirect_stdout(io.StringIO()) as said, redirect_stderr(said):
             status = int(pytest.main(options))
         return status, said.getvalue()
 
-    return apart(session, None)  # each test has its own limit
+    try:
+        return apart(session, None)  # each test has its own limit
+    except Ended as error:  # a thread of the learner's outlived its test
+        return 1, f"ERROR: {error}\n"

@@ -52,7 +52,9 @@ def emptied(text: str, file: str, name: str) -> str:
     owner = definitions(tree).get(outer)
     found = [one for key, one in members(tree) if key == name]
     if found and not any(margin(one).strip() for one in found):
-        places = [(first_line(one) - 1, one.end_lineno, margin(one)) for one in found]
+        places = [
+            (first_line(one) - 1, one.end_lineno or 0, margin(one)) for one in found
+        ]
     elif isinstance(owner, ast.ClassDef) and not margin(owner.body[-1]).strip():
         places = [(end := owner.end_lineno or 0, end, margin(owner.body[-1]))]
     else:

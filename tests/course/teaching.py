@@ -59,7 +59,7 @@ def grades_of(folder: Path) -> dict[str, Any]:
 
 
 def student_repo(args: argparse.Namespace) -> None:
-    """Copy what git knows here, with stubs in the place of solutions, as one commit.
+    """Copy the files that git tracks, with stubs for the solutions, as one commit.
 
     The reference lies packed in tests/course/reference.bin, since every exercise is
     graded with everything else right.
@@ -69,8 +69,7 @@ def student_repo(args: argparse.Namespace) -> None:
     if args.out.exists() and any(args.out.iterdir()):
         raise ValueError(f"{args.out} is not empty")
     try:
-        every = ("--cached", "--others", "--exclude-standard")
-        listed = git(ROOT, "ls-files", "-z", *every)
+        listed = git(ROOT, "ls-files", "-z")
     except ValueError as error:
         why = f"student-repo needs a git clone of minispec, not a bare copy; {error}"
         raise ValueError(why) from error

@@ -83,7 +83,7 @@ def line_in(folder: Path, trace: str) -> str:
     """The same, from what the watchdog wrote down: the latest call comes first."""
     for name, number in re.findall(r'File "(.+)", line (\d+)', trace):
         if Path(name).is_relative_to(folder):
-            lines = Path(name).read_text(encoding="utf-8-sig").splitlines()
+            lines = Path(name).read_text(encoding="utf-8-sig").split("\n")
             file, line = Path(name).relative_to(folder), lines[int(number) - 1].strip()
             return f"{file}:{number}: {line}"
     return ""

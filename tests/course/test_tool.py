@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -280,13 +281,35 @@ def test_watch_grades_what_is_saved(tmp_path: Path) -> None:
     assert json.loads((tmp_path / ".progress.json").read_text())["6"]["points"] == 1
 
 
+@pytest.mark.parametrize("name, why", [(PACKAGE, "package itself"), ("f", "cannot")])
+def test_a_folder_that_cannot_be_the_learners(
+    says: Any, tmp_path: Path, name: object, why: str
+) -> None:
+    (tmp_path / "f").touch()
+    assert why in says("start", name)
+
+
+def test_the_folder_started_last_is_taken_as_it_is_called(
+    says: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a student's repository, whose package would do."""
+    says("start", "mine ")
+    monkeypatch.setattr(SCRIPT, "PACKED", tmp_path)
+    assert says("status").startswith(f"{tmp_path / 'mine '}\n")
+
+
 # ------------------------------------------------------------------------ the teacher
 
 
 @pytest.mark.slow
 def test_each_exercise_is_graded_alone_whatever_the_others_are(tmp_path: Path) -> None:
+    """And whatever they print, or however they end."""
     (tmp_path / "core").mkdir()
-    (tmp_path / "core/verify.py").write_text((PACKAGE / "core/verify.py").read_text())
+    loud = "import os; os.system('echo noise'); os.write(1, b'more'); "
+    whole = (PACKAGE / "core/verify.py").read_text()
+    (tmp_path / "core/verify.py").write_text(f"{whole}\n{loud}\nNOISE = 1\n")
+    late = "import os, threading; T = threading.Timer(0.1, os._exit, [3]).start()"
+    (tmp_path / "core/rollback.py").write_text(f"{late}\n{RIGHT}")
     (tmp_path / "core/analysis.py").write_text("def expected_tokens(:")
     (tmp_path / "core/speculative.py").write_text(stub("core/speculative.py"))
     done = run_script("exercises", "grade", tmp_path, "--json")
@@ -297,6 +320,7 @@ def test_each_exercise_is_graded_alone_whatever_the_others_are(tmp_path: Path) -
     assert found["exercises"]["6"]["points"] == 1
     assert "line 1: invalid syntax" in found["exercises"]["12"]["verdict"]
     assert "not written yet" in found["exercises"]["10"]["verdict"]
+    assert "the code ended Python" in found["exercises"]["9"]["verdict"]
 
 
 @pytest.mark.slow
@@ -334,6 +358,17 @@ def test_a_students_repository_grades_without_showing_solutions(tmp_path: Path) 
     compare = [sys.executable, "scripts/exercises.py", "compare", "6"]
     done = subprocess.run(compare, cwd=out, capture_output=True, text=True)
     assert "has no solutions" in done.stderr and done.returncode == 2
+
+
+def test_what_git_does_not_track_is_not_given_to_students(tmp_path: Path) -> None:
+    """It may be a teacher's own solutions."""
+    clone, out = tmp_path / "clone", tmp_path / "students"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    shutil.copytree(ROOT / "tests/course", clone / "tests/course", dirs_exist_ok=True)
+    (clone / "solved.py").write_text("")
+    command = [sys.executable, str(clone / "scripts/exercises.py"), "student-repo"]
+    subprocess.run([*command, str(out)], check=True, capture_output=True)
+    assert (out / "setup.cfg").exists() and not (out / "solved.py").exists()
 
 
 def test_a_students_repository_needs_a_clone(

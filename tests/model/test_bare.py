@@ -67,7 +67,12 @@ def test_parameters_are_where_they_were() -> None:
 def test_a_block_with_a_hook_stays() -> None:
     """Tensor parallelism adds up there what all ranks computed; adapters step in."""
     for place in ("attn", "mlp.c_fc", ""):
-        for how in ("register_forward_hook", "register_full_backward_hook", "forward"):
+        for how in (
+            "register_forward_hook",
+            "register_full_backward_hook",
+            "register_full_backward_pre_hook",
+            "forward",
+        ):
             model = tiny_gpt(CONFIG, 1)
             part: Any = model.h[0].get_submodule(place)
             if how == "forward":
