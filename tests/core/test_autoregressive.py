@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from minispec import Request, Seeded
+from minispec import Request, Sampling, Seeded
 from minispec.core.autoregressive import autoregressive_rounds, next_probs
 
 from support.checks import agree
 from support.decoding import (
-    Situation, assert_holds, next_row, prefilled, situations, spy_on_caches,
+    Scripted, Situation, assert_holds, next_row, prefilled, situations, spy_on_caches,
     spy_on_feeding, tiny,
 )
 from support.oracles import naive_decode
@@ -80,6 +80,16 @@ def test_every_pass_feeds_one_token_and_the_first_the_prompt(
     broke = "The prompt of 4 is fed once, then each new token but the last."
     agree(fed, [4, 1, 1, 1], broke)
     agree(heads, [1] * 4, "Only the last row of each pass needs the head.")
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0), Sampling(top_k=1), Sampling()])
+def test_every_token_is_drawn_through_the_randomness(sampling: Sampling) -> None:
+    """Greedy ones too: one that enumerates or records must see every decision."""
+    chance = Scripted()
+    request = Request(torch.arange(2), 3, sampling)
+    tokens = [one.extra for one in autoregressive_rounds(tiny(), request, chance)]
+    broke = "Each token is drawn once, with randomness.sample(row)."
+    agree(len(chance.rows), len(tokens), broke, sampling=sampling, tokens=tokens)
 
 
 def test_no_step_runs_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from minispec import generate, speculative_rounds
 from minispec.core.checked import Checked
 from minispec.core.rejection import Verdict
 
+from support.checks import agree
 from support.decoding import DRAFTERS, make_drafter, tiny
 
 nan, NONE = float("nan"), torch.empty(0, dtype=torch.long)
@@ -110,9 +111,11 @@ def test_a_good_proposal_passes_as_it_is() -> None:
 
 @pytest.mark.exercise11
 def test_the_decoder_checks_before_the_target_is_asked() -> None:
-    """`reject` alone would spread one column over all, and bend the distribution."""
+    """The loop wraps the drafter in `Checked`. `reject` alone would spread the one
+    column of these rows over all tokens, and bend the distribution."""
     target, request = tiny(), Request(torch.tensor([1]), 5, gamma=2)
-    target.register_forward_hook(lambda *_: pytest.fail("the target was asked"))
+    broke = "The drafter's rows have one column, and the target was asked all the same."
+    target.register_forward_hook(lambda *_: agree("asked", "not asked", broke))
     with pytest.raises(ValueError, match=r"\[2, 4\], got \[2, 1\]"):
         generate(target, Careless([0, 2], [[1.0], [1.0]]), request, Seeded(0))
 

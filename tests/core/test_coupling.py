@@ -224,6 +224,9 @@ def test_a_token_of_probability_0_is_never_drawn() -> None:
     rows = torch.tensor([[0.0, 1e-300, 0.0, 1.0]]).double().repeat(500, 1)
     n_drawn = float(coupled(rows, 1, 0)[:, [0, 2]].sum())
     agree(n_drawn, 0.0, "In 500 rows, tokens of probability 0 were drawn.", row=rows[0])
+    row, noise = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1e6]]).double()
+    broke = "Token 1 has probability 0, and much noise."
+    agree(perturbed_choice(row, noise), row, broke, probs=row, noise=noise)
 
 
 @pytest.mark.parametrize("seed, says", [(-1, "at least 0"), (2**64, "below 2")])

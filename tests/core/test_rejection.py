@@ -10,7 +10,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from torch import Tensor
 
 from minispec.core.rejection import Verdict, acceptance_ratios, reject, residual
@@ -95,8 +95,12 @@ def rounds(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
     return torch.tensor(tokens, dtype=torch.long), draft_rows, target_rows
 
 
+SMALL = torch.tensor([[1e-9, 1 - 1e-9]], dtype=torch.float64)
+
+
 @pytest.mark.exercise7
 @given(one=rounds())
+@example(one=(torch.tensor([0]), SMALL, SMALL.expand(2, 2)))
 def test_ratios_are_target_over_draft_at_each_token(
     one: tuple[Tensor, Tensor, Tensor]
 ) -> None:

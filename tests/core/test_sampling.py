@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from torch import Tensor
 
 from minispec import Sampling
+from minispec.core.coupling import coupled
 from minispec.core.sampling import (
     keep_top_k, keep_top_p, logits_to_probs, penalize_repeats
 )
@@ -343,3 +344,17 @@ def test_agrees_with_transformers(
         row = step(*arguments)(ids, row) if arguments else row
     expected = row.softmax(dim=-1)[0]
     agree(run(logits, one, history), expected, "transformers says otherwise.")
+
+
+@exercise
+def test_the_last_step_is_the_coupling() -> None:
+    """Where a seed is given: row i with the noise of its own position."""
+    logits = doubles([[0.0, 1.0, 1.5], [1.0, 0.0, 0.5], [2.0, 2.5, 0.0]])
+    history, plain = torch.tensor([0, 1, 2, 1, 0]), Sampling(0.7, top_k=2)
+    for seed in range(9):
+        seeded = replace(plain, noise_seed=seed)
+        rows = doubles([naive_probs(row, plain, []) for row in logits.tolist()])
+        what = {"logits": logits, "history": history, "sampling": seeded}
+        broke = "With a noise_seed, the rows are not coupled(rows, seed, n), n = 3."
+        got = logits_to_probs(logits, seeded, history)
+        agree(got, coupled(rows, seed, n=3), broke, **what)

@@ -60,10 +60,12 @@ def test_a_round_for_every_count_of_accepted_drafts(
     """Committed, drawn from the right row, reported, and both caches in order."""
     drafter = make_drafter("model")
     target, text = begun(Request(PROMPT, 20, WARM), drafter, seen)
-    chance = Scripted(accepts=[*[True] * n, False], seed=n)
+    chance, passes = Scripted(accepts=[*[True] * n, False], seed=n), [0]
+    target.register_forward_hook(lambda *_: passes.append(passes.pop() + 1))
     done = speculative_round(target, drafter, text, gamma, chance)
 
     what: Any = {"gamma": gamma, "accepted": n, "drafted": done.tokens}
+    agree(passes, [1], "A round is one pass of the target.", **what)
     agree(len(done.tokens), gamma, "The round reports the tokens drafted.", **what)
     agree(done.rows is None, False, "The round reports both rows.", **what)
     d, t = done.rows or ((), ())
@@ -127,7 +129,8 @@ def test_a_round_that_ends_the_text(
 
 
 @pytest.mark.exercise10
-def test_the_requests_judge_decides() -> None:
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_the_requests_judge_decides(temperature: float) -> None:
     seen = []
 
     def judge(tokens: Tensor, draft_probs: Tensor, rows: Tensor, _: Any) -> Verdict:
@@ -135,7 +138,8 @@ def test_the_requests_judge_decides() -> None:
         return Verdict(1, 3)
 
     drafter = Fixed([2, 1, 2, 0, 0, 0], V)
-    target, text = begun(Request(PROMPT, 9, judge=judge), drafter)
+    sampling = Sampling(temperature)
+    target, text = begun(Request(PROMPT, 9, sampling, judge=judge), drafter)
     done = speculative_round(target, drafter, text, 3, Scripted())
     agree(done.committed, (0, 3), "The judge kept one draft and added token 3.")
     agree(seen, [([0, 0, 0], (3, V), (4, V))], "The judge gets drafts and both rows.")

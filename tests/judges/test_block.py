@@ -13,7 +13,7 @@ from itertools import product
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from torch import Tensor
 
 from minispec.core.randomness import Randomness
@@ -137,6 +137,20 @@ def test_drafts_are_kept_and_followed_with_the_chances_of_the_equations(
     broke = "The rows handed in were changed."
     agree(drafts, copies[0], broke, tolerance=0)
     agree(targets, copies[1], broke, tolerance=0)
+
+
+@exercise
+@given(judged())
+def test_each_length_has_one_trial_and_one_token_is_drawn(
+    one: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    """Of the lengths 1 to K: none for h_0, which is of no use."""
+    chance, K = Scripted(accepts=[False] * 9), len(one[0])
+    assume(K > 0)
+    reject_block(*one, chance)
+    asked = len(chance.chances)
+    agree(max(asked, K), K, "Trials, if all of them fail: K at most.", K=K)
+    agree(len(chance.rows), 1, "Tokens drawn by randomness.sample.", K=K)
 
 
 # ------------------------------------------------------------------------ exact, whole

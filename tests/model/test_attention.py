@@ -35,21 +35,32 @@ def test_each_query_weighs_the_values_it_may_see(attend: Any, T: int, S: int) ->
     batch |= torch.eye(T, S + T).bool().roll(S, -1)  # each sees itself
     tree = batch[0, 0]
     causal = torch.ones(T, S + T).tril(S).bool()
+    slopes = torch.randn(T, S + T, generator=dice, dtype=torch.float64)
     for mask, seen in [
         (None, causal),
         (added(causal), causal),
         (added(tree), tree),
         (added(batch), batch),  # one for each row of the batch
+        (added(causal) + slopes, causal),  # a mask may weigh, too
     ]:
         scores = torch.einsum("bhtd,bhsd->bhts", query, key) * scale
-        weights = scores.exp() * seen
-        weights = weights / weights.sum(-1, keepdim=True)
+        weights = (scores + (added(causal) if mask is None else mask)).softmax(-1)
         expected = torch.einsum("bhts,bhsd->bhtd", weights, value)
         broke = f"{attend.__name__}: not softmax(query @ key.T * scale + mask) @ value."
         got = attend(query, key, value, mask, scale)
         what = {"cached": S, "new": T, "visible": seen.long(), "causal": mask is None}
         agree(got[0, 0], expected[0, 0], broke, 1e-10, **what, head=0)
         agree(got, expected, broke, tolerance=1e-10, **what)
+
+
+@FORMS
+def test_scores_of_any_size_have_a_softmax(attend: Any) -> None:
+    """exp(2000) is not a number that floats have."""
+    rows = torch.tensor([[1000.0, 0.0], [1000.0, 0.0]]).double()[None, None]
+    values = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).double()[None, None]
+    expected = torch.tensor([[1.0, 2.0], [2.0, 3.0]]).double()[None, None]
+    broke = "Both keys have the same score, 2000, so both values weigh the same."
+    agree(attend(rows, rows, values, None, 0.002), expected, broke, values=values)
 
 
 def added(seen: Tensor) -> Tensor:
@@ -117,3 +128,22 @@ def test_the_layer_splits_and_joins_the_heads_and_files_keys_and_values(
         got, expected = layer(x, used, added(seen)), torch.stack(pairs, 1)
         agree(got[..., 0], expected[..., 0], broke, 1e-10, **what)
         agree(got, expected, broke, 1e-10, **what)
+
+
+def test_the_layer_asks_its_attend_with_the_mask_as_given() -> None:
+    """Which is how a fused kernel, or another one, takes its place."""
+    layer, asked = tiny_gpt(GPTConfig(2, 3, 6, 5, 8), seed=1).h[1].attn, []
+
+    def attend(query: Any, key: Any, value: Any, mask: Any, scale: float) -> Tensor:
+        asked.append((mask, scale))
+        return open_attention(query, key, value, mask, scale)
+
+    layer.attend = attend
+    x = torch.ones(1, 3, 6, dtype=torch.float64)
+    mask = added(torch.ones(3, 3).bool())
+    for given_mask in (None, mask):
+        layer(x, None, given_mask)
+        agree(len(asked), 1, "self.attend is called once for each forward.")
+        got, scale = asked.pop()
+        agree(got is given_mask, True, "The mask reaches self.attend as it is.")
+        agree(scale, float(layer.scale), "The scale reaches self.attend.")

@@ -27,6 +27,8 @@ def agree(
         told = [shown(got), shown(expected)]
         if told[0] == told[1] and type(got) is not type(expected):  # [0.5] is a Tensor?
             told = [f"{s}, {type(v).__name__}" for s, v in zip(told, (got, expected))]
+        elif told[0] == told[1] and isinstance(expected, float):
+            told = [repr(got), repr(expected)]
         lines += [f"got: {told[0]}", f"expected: {told[1]}"]
         if _comparable(got, expected) and (difference := _difference(got, expected)):
             finite = f"{difference:.2g}" if math.isfinite(difference) else "not finite"
@@ -57,7 +59,7 @@ def value_error(**given: Any) -> Iterator[None]:
 
 
 def shown(value: Any) -> str:
-    """In small numbers: four digits, and the shape of what is too large to show."""
+    """In small numbers: few digits, and the shape of what is too large to show."""
     if isinstance(value, Tensor):
         if value.numel() > N_SHOWN:
             return f"a tensor of shape {list(value.shape)}"
@@ -68,7 +70,11 @@ def shown(value: Any) -> str:
         if isinstance(value, list):
             return f"[{inside}]"
         return f"({inside},)" if len(value) == 1 else f"({inside})"
-    return f"{value:.4g}" if isinstance(value, float) else f"{value!r:.300}"
+    if isinstance(value, float):
+        text = f"{value:.4g}"
+        rounded = text.lstrip("-").isdigit() and float(text) != value
+        return repr(value) if rounded else text  # 0.99999 is not 1
+    return f"{value!r:.300}"
 
 
 def _comparable(got: Any, expected: Any) -> bool:

@@ -142,6 +142,8 @@ class Scripted:
         return self.tokens.pop(0) if self.tokens else self.seeded.sample(probs)
 
     def accept(self, chance: float) -> bool:
+        broke = "accept takes a Python float: beside a tensor, u would be rounded."
+        agree(isinstance(chance, Tensor), False, broke, chance=chance)
         self.chances.append(chance)
         return self.accepts.pop(0) if self.accepts else self.seeded.accept(chance)
 

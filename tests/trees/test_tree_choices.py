@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 import hypothesis.strategies as st
 from torch import Tensor
 
@@ -49,6 +49,7 @@ def unnormalised(row: Tensor, k: int, chance: Randomness) -> tuple[list[int], Te
 
 @pytest.mark.exercise15
 @given(probability_rows(4), st.integers(1, 5), SEEDS)
+@example(torch.tensor([1 - 1e-9, 1e-9, 0.0, 0.0], dtype=torch.float64), 2, 0)
 def test_without_replacement_each_row_lacks_its_elder_siblings(
     row: Tensor, k: int, seed: int
 ) -> None:
@@ -56,10 +57,12 @@ def test_without_replacement_each_row_lacks_its_elder_siblings(
     chance, given_row = Scripted(seed=seed), row.clone()
     tokens, rows = without_replacement(row, k, chance)
     what: Any = {"row": given_row, "k": k, "tokens": tokens}
+    kinds = type(tokens).__name__, {type(token).__name__ for token in tokens}
+    agree(kinds, ("list", {"int"}), "The tokens are a list of whole numbers.", **what)
+    agree(len(chance.rows), len(tokens), "Each is drawn by randomness.sample.", **what)
     broke = "k children, or as many as there are tokens of positive probability."
     agree(len(tokens), min(k, int((given_row > 0).sum())), broke, **what)
     agree(len(set(tokens)), len(tokens), "A token was drawn twice.", **what)
-    agree(type(tokens), list, "The tokens come back as a list.", **what)
     broke = "The rows that come back are not those that the tokens were drawn from."
     agree(rows, torch.stack(chance.rows), broke, **what)
     for i, drawn in enumerate(rows):
