@@ -115,7 +115,7 @@ LENGTHS = [1, 2, 4, 6, 8]
 
 
 def step_of(model: GPT):
-    """One step, as a work to be timed; it leaves its cache as it was."""
+    """One step, as a function to time; it leaves its cache as it was."""
     cache = model.new_cache()
     model(prefix[None, :held], cache)
 

@@ -345,9 +345,9 @@ for ratio in (0.0, 0.0005, 0.001, 0.01):
 #
 # <details><summary>Answers</summary>
 #
-# 1. Look at the two best logits where they part: rounding explains distances of up to
-#    the largest difference of logits above, and no others. Then run the same in
-#    float64, where nothing should part, and enumerate.
+# 1. Look at the two best logits where they diverge: rounding explains distances of up
+#    to twice the largest difference of logits above, and no others. Then run the same
+#    in float64, where nothing should diverge, and enumerate.
 # 2. They could: only at distances of about 1e-14, which one does not meet by accident.
 #    Exact ties are another matter, and are broken by the lowest id on both sides.
 # 3. Little about the first: its mistakes, if any, are too small for 600 draws. Little

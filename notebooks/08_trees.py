@@ -62,7 +62,7 @@ prompts = [encode(text) for text in passages()[:6]]
 # ## What a chain wastes
 #
 # A round drafts eight tokens in a row. The first rejection ends it: the drafts after it
-# were drafted and verified, and nobody looks at them.
+# were drafted and verified, and are never judged.
 #
 # **Predict, then run:** what share of eight greedy drafts is never judged?
 
@@ -281,8 +281,8 @@ titles(ax, "first token", "probability")
 # {1/2} = 2/3$ in place of 1/3, and B comes out in 1/6 of the texts, where 1/3 is due.
 #
 # *With* replacement is exact as well. But a later child may be the token that has just
-# been rejected: a row of the pass for nothing. So it accepts less, the more children
-# the less in comparison. Here for rows that disagree on four tokens:
+# been rejected: a row of the pass for nothing. So it accepts less often, and the
+# gap widens with more children. Here for rows that disagree on four tokens:
 
 # %%
 wanted = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
@@ -298,12 +298,12 @@ for k in range(1, 5):
 # %% [markdown]
 # ## The best shape
 #
-# Which tree has the most accepted drafts for its nodes? Measure how often the child of
-# rank 0, 1, 2, ... is the one accepted. A node then is reached with the product of
-# these along its path, and the accepted drafts of a round are the sum over all nodes.
-# First the ranks, on six texts. The tree for this is a fishbone: a chain of four, with
-# five more children at each of its nodes. So every node that is judged has all six, and
-# their shares may be compared:
+# Which tree of N nodes has the most accepted drafts? Measure how often the child of
+# rank 0, 1, 2, ... is the one accepted. The probability of reaching a node is then the
+# product of these along its path, and the accepted drafts of a round are the sum over
+# all nodes. First the ranks, on six texts. The tree for this is a fishbone: a chain of
+# four, with five more children at each of its nodes. So every node that is judged has
+# all six, and their shares may be compared:
 
 
 # %%
@@ -343,7 +343,7 @@ DRAFT(prefix[None, :-1], draft_cache)
 
 
 def pass_over(model, cache, n_rows):
-    """A pass over some rows, taken back, as a work to be timed."""
+    """A pass over some rows, taken back, as a function to time."""
 
     def work():
         model(prefix[None, -1:].expand(1, n_rows), cache)
@@ -465,8 +465,8 @@ for ax, part, what in (left, 0, "tokens per pass"), (right, 1, "speed-up"):
 # %% [markdown]
 # **Figure 8.6.** Left: tokens per pass of the target. Right: speed-up over the target
 # alone, on this machine. The ranking on the left does not decide the one on the right:
-# at temperature 1 the fixed tree makes about as many tokens per pass as the chain of 8,
-# and pays for twice the rows. At temperature 0 the draft's first choice fails more
+# at temperature 1 the fixed tree makes a little fewer tokens per pass than the chain of
+# 8, and pays for twice the rows. At temperature 0 the draft's first choice fails more
 # often, and the tree makes the most by far. Whether that pays for its rows depends on
 # the hour, on this very machine: when 17 rows cost 1.58 steps and a draft step 0.04, it
 # was the fastest of all, 1.99x against 1.67x for the chain of 8.
@@ -510,8 +510,7 @@ for price in (0.0, 0.05, 0.2):
 # <details><summary>Answers</summary>
 #
 # 1. No. Drawn with replacement they are exact: each was drawn from its row. The second
-#    one is a wasted row, since the first was just rejected there (unless the target
-#    wants more of it than one draw can give).
+#    one is a wasted row: the first was rejected there, so nothing more of it is wanted.
 # 2. The target would compute a text with a gap in it: position vectors say how far away
 #    a token is. The rows would be another model's, and the output distribution changes.
 # 3. The link of depth $k$ is reached with $0.8^k$, the second child with 0.1.

@@ -120,9 +120,9 @@ print(f"the newest state guesses {words([row.argmax()])} for the next token,")
 print(f"which has been drawn meanwhile: {words(prefix[-1:])}")
 
 # %% [markdown]
-# So the newest state speaks about a token that has been drawn already. Drafts are
-# wanted for the tokens after it. They depend on which token was drawn. That was chance,
-# and the state cannot know it. The methods differ in what they do about it:
+# So the newest state predicts a token that has since been drawn, and the drafts must
+# follow that token. Which token it was is chance, and the state cannot know it. The
+# methods differ in what they do about it:
 #
 # - **Medusa**: one small matrix for each position ahead, all on the newest state. No
 #   draft is told any token.
@@ -130,7 +130,7 @@ print(f"which has been drawn meanwhile: {words(prefix[-1:])}")
 #   drafts are told the last token. None is told the drafts before it.
 # - **EAGLE**: guess the next state from this state *and the token that was drawn*, let
 #   the target's head read the guess, draw, and go on from there. (EAGLE-3 reads a low,
-#   a middle and the last layer.)
+#   a middle and a high layer, which here is the last.)
 # - **MTP** (multi-token prediction): the same chain, with a module of its own for each
 #   position.
 #
@@ -243,8 +243,8 @@ titles(ax, "p, the probability of A B", "second draft accepted")
 
 # %% [markdown]
 # **Figure 9.3.** The second draft in the example, exactly. At both ends one text has
-# all the probability. There is nothing to choose, so parallel drafts lose nothing. At
-# temperature 0 every text is like that.
+# all the probability. There is nothing to choose, so parallel drafts of one that knew
+# the text would lose nothing. At temperature 0 every text is like that.
 #
 # ## Does the text stay exact?
 #
@@ -282,7 +282,7 @@ for kind in ("medusa", "eagle", "block-diffusion", "early-exit"):
 # Medusa four heads.
 #
 # **Predict, then run:** think of three curves, EAGLE and Medusa at temperature 1, and
-# Medusa at temperature 0. Which starts where, and which fall?
+# Medusa at temperature 0. Where does each start, and which ones fall?
 
 # %%
 GAMMA, N_TOKENS, V = 5, 64, TARGET.config.vocab_size
@@ -361,8 +361,8 @@ for name in ("draft model", *HEADS):  # what the caption says of temperature 1
 #
 # ## One table
 #
-# Acceptance is half the matter. A drafted token also costs time: $c$ times that of a
-# token by the target alone. So each drafter now gets the gamma that should be fastest
+# Acceptance is only half the story. A drafted token also costs time: $c$ times that of
+# a token by the target alone. So each drafter now gets the gamma that should be fastest
 # for it, by its acceptance and its cost, and decodes by turns with the target alone.
 # Bytes are those of the file, in float16. Minutes are those of its training on one core
 # (`weights/README.md`).
@@ -379,7 +379,7 @@ TARGET(text[None, :100], cache)
 
 
 def pass_over(n_rows):
-    """A pass over some tokens, taken back, as a work to be timed."""
+    """A pass over some tokens, taken back, as a function to time."""
 
     def work():
         TARGET(text[None, :n_rows], cache)
@@ -454,11 +454,11 @@ for name in MAKE:
 # Tokens per pass are those of the texts of figure 9.4, with up to five drafts. The
 # speed-up is that of the gamma beside it, and the prediction is that of notebook 5,
 # from tokens per pass and costs. The parameters of a head are all that it adds, since
-# it shares the target's embedding and output matrix. The draft model was trained
-# together with its target, in 95 minutes for both on two cores. The heads were trained
-# for unequal times, so the table compares these heads, not the methods at their best.
-# (The handbook has longer runs. Its acceptance by position is of all rounds, not of
-# those that came so far, and so it falls.)
+# it shares the target's embedding and output matrix. The draft model was trained after
+# its target, in the same run, in 95 minutes for both on two cores. The heads were
+# trained for unequal times, so the table compares these heads, not the methods at their
+# best. (The handbook has longer runs. Its acceptance by position is unconditional, of
+# all rounds that drafted, and so it falls.)
 #
 # Gloeckle et al. 2024 predict several tokens with independent heads, a block each on
 # the target's last state. They are `IndependentHeads` in `mtp.py`, for contrast: no

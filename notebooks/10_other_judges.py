@@ -5,7 +5,7 @@
 # you will be able to explain
 #
 # - how block verification keeps more drafts and still the same distribution,
-# - how draft and target can throw the same dice, so that a draft changes no letter of
+# - how draft and target can roll the same dice, so that a draft changes no letter of
 #   the text, even with sampling,
 # - what a judge that is not exact buys, and what it costs, in numbers.
 #
@@ -77,7 +77,7 @@ target_row = draft_row.flip(0)
 draft_rows, target_rows = draft_row.expand(2, 2), target_row.expand(3, 2)
 
 both_kept, expected = {"reject": [], "block": []}, {"reject": 0.0, "block": 0.0}
-print("draft  probability   ratios        reject: 1st, both   block: 1st, both")
+print("draft  probability   ratios        reject: 1st, both   block: kappa_1, 2")
 for pair in product(range(2), repeat=2):
     ratios = acceptance_ratios(torch.tensor(pair), draft_rows, target_rows)
     chance = float(draft_row[list(pair)].prod())
@@ -109,14 +109,19 @@ titles(ax, "drafts", "chance that both are kept")
 # Why not for B A? Half of all texts that begin with B do so because an A was rejected.
 # What follows there is drawn from the target, and is A in a third of them: B A already
 # comes out in 1/9 of the texts. The target wants it in 2/9. So only half of the drafts
-# B A may stay: a surplus makes up for what came before it, not for what comes after.
+# B A may stay: a surplus can pay for an earlier deficit, not for a later one.
+#
+# (The last two columns are $\kappa_1$ and $\kappa_2$. The first is known from the first
+# draft alone, averaged over the second: after A, A B is always kept and A A in a
+# quarter of the rounds, which makes one half.)
 #
 # ## Why it is exact
 #
-# $\kappa_i = \min(1, \kappa_{i-1} t/d)$ is the chance that the first $i$ drafts are
-# kept. The judge reaches it by trials, from all $K$ drafts down to one: a run of $i$
-# drafts passes with the chance $h_i$, and the first run that passes is kept. With $S_i
-# = \sum_x \max(0, \kappa_i t - d)$, what is still wanted after $i$ drafts,
+# $\kappa_i = \min(1, \kappa_{i-1} t/d)$ is the chance that $i$ drafts or more are kept,
+# given the first $i$ and averaged over the drafts after them. The judge reaches it by
+# trials, from all $K$ drafts down to one: a run of $i$ drafts passes with the chance
+# $h_i$, and the first run that passes is kept. With $S_i = \sum_x \max(0, \kappa_i t -
+# d)$, what is still wanted after $i$ drafts,
 #
 # $$h_K = \kappa_K, \qquad h_i = \frac{S_i}{S_i + 1 - \kappa_i}.$$
 #
@@ -163,7 +168,7 @@ for one in rounds:
     ratios = acceptance_ratios(*one)
     by_reject = ratios.clamp(max=1).cumprod(dim=0)
     by_block = chances_kept(ratios)[1:]
-    assert (by_block >= by_reject - 1e-6).all()  # never less, draft by draft
+    assert (by_block >= by_reject - 1e-6).all()  # given the first i drafts
     tokens_per_round["reject"] += by_reject.cumsum(dim=0) / len(rounds)
     tokens_per_round["block"] += by_block.cumsum(dim=0) / len(rounds)
 
@@ -179,14 +184,14 @@ titles(ax, "gamma (drafted tokens)", "expected tokens per round")
 
 # %% [markdown]
 # **Figure 10.2.** Expected tokens of a round on the shipped pair, at temperature 1.
-# Block verification costs nothing, keeps the distribution, and never keeps fewer
-# drafts. With one draft it is `reject`. With four the gain is a few per cent (the paper
-# reports 5 to 8 % of time), and it grows with gamma.
+# Block verification costs nothing, keeps the distribution, and keeps no fewer drafts on
+# average. With one draft it is `reject`. With four the gain is a few per cent (the
+# paper reports 5 to 8 % of time), and it grows with gamma.
 #
 # ## Coupled dice
 #
-# Draft and target draw independently, and the judge repairs the difference. Here is
-# another idea: let both throw the *same* dice. A draw can be made with noise that knows
+# The draft draws, and the judge corrects for the difference. Here is another idea: let
+# both roll the *same* dice. A draw can be made with noise that knows
 # nothing of the probabilities. Give each token $x$ a number $u_x$ between 0 and 1 and
 # take
 #

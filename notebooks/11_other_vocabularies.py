@@ -347,8 +347,9 @@ for model, own in ((DRAFT, TOKENIZER), (BYTES, OWN)):
 # %% [markdown]
 # ## Intersection: say only what both have, and divide
 #
-# The first way: the draft draws only from tokens that both vocabularies have. Its row
-# $q'$ is then its own probabilities $q$ of these tokens, *divided by their sum*:
+# The first way, TLI in the paper and in engines ("token-level intersection"): the draft
+# draws only from tokens that both vocabularies have. Its row $q'$ is then its own
+# probabilities $q$ of these tokens, *divided by their sum*:
 #
 # $$q'(x) = \frac{q(x)}{\sum_{y \text{ shared}} q(y)} \quad (x \text{ shared}), \qquad
 # \text{else } 0.$$
@@ -393,9 +394,9 @@ titles(ax, "first token", "probability")
 #
 # ## String match: write, and encode anew
 #
-# The second way needs no shared tokens. The draft writes some text in its own tokens.
-# The target's tokenizer encodes that text, and the ids are proposed as chosen, with
-# one-hot rows.
+# The second way needs no shared tokens; the paper calls it SLEM ("string-level exact
+# match"). The draft writes some text in its own tokens. The target's tokenizer encodes
+# that text, and the ids are proposed as chosen, with one-hot rows.
 #
 # The prefix is fixed *as ids*. A tokenizer that sees prefix and draft together may cut
 # them in another place, and then its ids do not continue the ids that are there.
@@ -519,7 +520,7 @@ some = encode(SPEECH)[:64] % 256  # ids that all three have
 
 
 def step_of(model):
-    """One step after 63 tokens, as a work to be timed."""
+    """One step after 63 tokens, as a function to time."""
     cache = model.new_cache()
     model(some[None, :-1], cache)
 

@@ -92,7 +92,7 @@ for b, ax in enumerate(panels):
 #
 # Drafting and judging ask each row's own source of chance, in the order of a solo
 # decode. So a text does not depend on its neighbours. Five texts, at most three at a
-# time, so that a text that ends makes room for one that waits:
+# time, so that a text that ends makes room for one that waits (continuous batching):
 #
 # **Predict, then run:** the same five, each alone with the same seed. How many come out
 # equal?
@@ -133,7 +133,7 @@ SIZES, GAMMAS, HELD = [1, 2, 4, 8, 16, 32], [1, 2, 4], 64
 
 
 def pass_of(model, n_texts, n_tokens):
-    """A pass over the same number of tokens of each text, as a work to be timed."""
+    """A pass over the same number of tokens of each text, as a function to time."""
     cache = RaggedCache(model.new_cache(HELD + n_tokens, n_texts))
     for _ in range(n_texts):
         cache.join()
@@ -279,11 +279,12 @@ for ax in (left, right):
 # The gain shrinks as the batch grows: a pass is ever less idle. The prediction knows
 # passes only. What is done text by text (draw, judge, commit, roll back) is in the
 # measured times as well, and a round does most of it once for several tokens. So a
-# large batch can gain a little more than predicted. (One token can cost more than two:
-# the library multiplies a single row by another kernel.)
+# large batch gains more than predicted, at 16 and 32 texts clearly so. (One token can
+# cost more than two: the library multiplies a single row by another kernel.)
 #
 # Where does it stop paying? Lay a straight line through the costs, a fixed part and one
-# for each token, and go on with the batch until the prediction falls below 1:
+# for each token, and go on with the batch until the prediction falls below 1. As it was
+# too low above, the real end comes later:
 
 
 # %%
@@ -336,17 +337,17 @@ for name, values in gains.items():
 
 # %% [markdown]
 # **Figure 12.5.** The same for a GPU whose passes are flat up to 295 tokens. Each
-# further draft is paid for once $n(\gamma + 1)$ tokens fill the pass. So a server that
-# is busy should draft less, and one that is full should not draft at all. (Long
+# further draft is paid for once $n(\gamma + 1)$ tokens fill the pass. By this model a
+# busy server should draft less, and one that is full should not draft at all. (Long
 # contexts move the end to the right: notebook 5.)
 #
 # ## Half-truth: "three times as fast"
 #
 # A speed-up without the batch size says nothing. At batch 1 it is what a user alone on
-# the machine feels. At batch 32 little of the gain is left, and in a full batch it is a
-# loss. The two kinds of speed part here: *latency*, the time of one text, and
-# *throughput*, the tokens per second of the machine. Speculation is made for the first,
-# batching for the second.
+# the machine feels. At batch 32 little of the gain is left, and in a full batch figure
+# 12.5 predicts a loss. The two kinds of speed diverge here: *latency*, the time of one
+# text, and *throughput*, the tokens per second of the machine. Speculation is made for
+# the first, batching for the second.
 
 # %%
 for n in (1, 32):
@@ -359,10 +360,11 @@ for n in (1, 32):
 # %% [markdown]
 # ## Several processes: cut the matrices
 #
-# A model that is too slow on one device is cut into parts (Shoeybi et al. 2019). Two
-# matrices in a row need no exchange between them if the first is cut by *columns* and
-# the second by *rows*: each process then has all it needs for its part of the middle,
-# and the parts of the result are added. The MLP of the first layer, cut in two by hand:
+# A model that is too slow on one device is cut into parts; this way of cutting is
+# called tensor parallelism (Shoeybi et al. 2019). Two matrices in a row need no
+# exchange between them if the first is cut by *columns* and the second by *rows*: each
+# process then has all it needs for its part of the middle, and the parts of the result
+# are added. The MLP of the first layer, cut in two by hand:
 
 # %%
 plain, _ = load_model(SHIPPED / "target")  # TARGET's weights lie in another order
@@ -421,9 +423,9 @@ for ax, (name, (n_in, n_out, axis, n_pieces)) in zip(panels, cuts.items()):
 # ## Count the messages
 #
 # After attention and after the MLP the parts are added up (an all-reduce), and the
-# logits are collected once: $2L + 1$ exchanges for each pass. Their time hardly depends
-# on how many numbers they move; what counts is how many there are. And a pass over five
-# tokens exchanges as often as one over one.
+# logits are collected once (an all-gather): $2L + 1$ exchanges for each pass. Their
+# time hardly depends on how many numbers they move; what counts is how many there are.
+# And a pass over five tokens exchanges as often as one over one.
 #
 # **Predict, then run:** how many exchanges does a token take, with the target alone and
 # with gamma 4?

@@ -116,9 +116,9 @@ for gamma, run in runs.items():
 #   accepted / generated). It also divides by the drafts after a rejection, which nobody
 #   judged. So it falls with gamma, although the draft is as good as before.
 # - **Mean acceptance length** in vLLM is 1 + accepted / rounds. It counts the token
-#   that the target adds, so it is our tokens per round. (Ask of each tool whether that
-#   token is counted; in some it is not.)
-# - **By position** is the share of all rounds that accepted draft $i$, our
+#   that the target adds, so it is our tokens per round where every round drafts. (Ask
+#   of each tool whether that token is counted; in some it is not.)
+# - **By position** is the share of the rounds with drafts that accepted draft $i$, our
 #   `acceptance_by_position`. Divided by the one before, it is the draft's own rate.
 #
 # Our alpha is *accepted / judged*. `alpha_from_accepted_per_drafted` solves for it from

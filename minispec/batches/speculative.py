@@ -12,8 +12,8 @@ the same idle arithmetic. So the more texts, the less speculation brings
 (`core/analysis.py`, `batch_speedup`).
 
 When a text ends its row is given to the next that waits: continuous batching in its
-smallest form (Yu et al. 2022, Orca, section 3). Left out: mixing prompts and decoding
-in one pass, and stopping one text for another.
+smallest form (Yu et al. 2022, Orca, section 3). Left out: mixing prefill and decoding
+in one pass, and preemption.
 """
 
 from __future__ import annotations

@@ -122,8 +122,9 @@ def best_gamma(
     """The gamma of the highest expected speed-up, of equals the smallest (section 3.5).
 
     0 means: do not speculate, since no gamma up to `longest` makes it faster. With a
-    flat cost that is so exactly where alpha <= c (corollary 3.9). `verify_cost(gamma)`
-    gives the cost of verifying gamma + 1 tokens, e.g. from a table of measurements.
+    flat cost that is so exactly where alpha <= c (`break_even_alpha`).
+    `verify_cost(gamma)` gives the cost of verifying gamma + 1 tokens, e.g. from a table
+    of measurements.
 
     Raises ValueError as `expected_speedup` does, and for a `longest` below 0.
     """
@@ -145,8 +146,8 @@ def break_even_alpha(
 
     The root of expected_tokens(alpha, gamma) = gamma c + v, found by bisection: the
     left side grows with alpha. With a flat cost a single draft breaks even at
-    alpha = c and longer ones later: speculation can help if and only if alpha > c
-    (corollary 3.9).
+    alpha = c and longer ones later: speculation can help if (corollary 3.9) and only
+    if alpha > c.
 
     Raises ValueError for a gamma below 1 and as `round_speedup` does.
     """

@@ -92,7 +92,7 @@ class Checked(OneText, Drafter):
         """
         self.turn.check()
         # A copy: one that writes into its prefix cannot change the text. (To notice it
-        # would take the copy too, and a wait for the device.)
+        # would need the copy too, and a synchronisation.)
         proposal = self.drafter.propose(prefix.clone(), gamma, randomness)
         check_proposal(proposal, gamma, self.vocab_size)
         return proposal

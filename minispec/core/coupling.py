@@ -1,4 +1,4 @@
-"""Coupled draws: throw the dice before the text, and every decoder writes the same.
+"""Coupled draws: roll the dice before the text, and every decoder writes the same.
 
 A draw from p can be made with noise that knows nothing of p (the Gumbel-max trick):
 
@@ -17,7 +17,7 @@ that `reject` accepts; no draws can agree more often. These, which may not, agre
 
     sum_x 1 / sum_y max(p_y / p_x, q_y / q_x)   >=   (1 - TV) / (1 + TV)
 
-because x wins both if its exponential -log(u_x) is small beside all the others.
+because x wins both if E_x / p_x and E_x / q_x are both the smallest, E_x = -log(u_x).
 
 The noise is counter-based: Philox under the key (seed, position) gives it for any
 position at once, without the positions before; a larger vocabulary has the same noise

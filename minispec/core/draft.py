@@ -55,8 +55,8 @@ class Drafter(Protocol):
     def propose(self, prefix: Tensor, gamma: int, randomness: Randomness) -> Proposal:
         """Guess what follows `prefix` [n]: at most `gamma` tokens, perhaps none.
 
-        `gamma` is 0 if the text has room for only one token more. The prefix may be
-        read but not changed.
+        `gamma` is 0 if the text has room for only one token more, or if the request's
+        function of the past says 0. The prefix may be read but not changed.
         """
         ...
 

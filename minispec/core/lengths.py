@@ -81,7 +81,7 @@ def best_length(
 
 
 def recent_alpha(past: Sequence[Round]) -> float:
-    """Accepted / judged, recent rounds first. Looks at N_RECENT rounds, not at all."""
+    """Accepted / judged of the last N_RECENT rounds, the newest weighted most."""
     accepted, judged, weight = PRIOR * PRIOR_WEIGHT, PRIOR_WEIGHT, 1.0
     for one in reversed(past[-N_RECENT:]):
         accepted += weight * one.n_accepted

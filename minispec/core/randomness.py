@@ -1,8 +1,8 @@
 """The one door through which chance enters.
 
 Speculative decoding makes three kinds of random decision: which token the draft
-proposes, whether the target accepts it, and which token replaces the first one
-rejected. All of them go through a `Randomness`, so that
+proposes, whether the target accepts it, and which token follows the accepted ones:
+resampled, the bonus, or a plain step's. All of them go through a `Randomness`, so that
 
 - a seed fixes a whole decode, and no global generator is ever read or moved;
 - `exactness/` can put an enumerating source in its place and visit every outcome of

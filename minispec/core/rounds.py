@@ -42,7 +42,8 @@ class Round:
     def judged(self) -> int:
         """Drafts that were accepted or rejected.
 
-        Not those after the first rejection, and not those after an EOS.
+        Not those after the first rejection, and not those after an EOS. Judges other
+        than `reject` see more, so this count, and the alpha from it, is for `reject`.
         """
         return min(len(self.tokens), len(self.committed))
 

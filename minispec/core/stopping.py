@@ -3,8 +3,9 @@
 A speculative round commits several tokens at once, and any of them may be the last.
 Both decoders therefore pass what they want to commit to the same `Limits.cut`.
 
-The context is full when no further token could be fed. The last token of a text never
-is, so a model of n_positions positions writes texts of up to n_positions + 1 tokens.
+The context is full when no further token could be fed. The last token of a text is
+never fed, so a model of n_positions positions writes texts of up to n_positions + 1
+tokens.
 """
 
 from __future__ import annotations

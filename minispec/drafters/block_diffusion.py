@@ -17,9 +17,10 @@ each half the time. Row 1 is right: A or C. The best row 2 is B or D, each half 
 time, whatever row 1 drew; after A the target wants B alone, so draft 2 is accepted with
 probability min(1, 1/2) + min(0, 1/2) = 1/2. A drafter that looks at its first draft has
 1. The text is exact either way, since each row declared is the row drawn from; only
-speed is lost, and only where text has entropy: in greedy text one continuation has all
-the mass, which factorises. The shipped head's first two drafts are accepted at rates of
-.77 and .40 at temperature 1, of .76 and .63 in greedy text.
+speed is lost. A drafter that knew the text would lose it only where text has entropy:
+in greedy text one continuation has all the mass, which factorises. The shipped head's
+first two drafts are accepted at rates of .77 and .40 at temperature 1, of .76 and .63
+in greedy text.
 
 Training: a block after random anchors of a text, and KL(target || row k) where the
 target has read the text up to there, weighted by exp(-(k - 1) / 2), since draft k

@@ -19,7 +19,7 @@ Both are trained as they are used, on their own outputs (`scripts/head_recipes.p
 
 A drafted token costs one small step, which must be cheap: `folded` has it.
 
-Papers: Li et al. 2024, "EAGLE" (arXiv 2401.15077), section 4.1; Li et al. 2025,
+Papers: Li et al. 2024, "EAGLE" (arXiv 2401.15077), section 3.1; Li et al. 2025,
 "EAGLE-3" (arXiv 2503.01840), section 3. Left out: trees of drafts, and the smaller
 vocabulary that the third form drafts in.
 """

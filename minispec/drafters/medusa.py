@@ -13,8 +13,8 @@ all that might stand in between, so acceptance falls with the position: where "k
 between the two words and is right half the time. Even head_0 does not know token n - 1.
 Each row is still what its token was drawn from, so the output distribution is exact.
 
-Paper: Cai et al. 2024, "Medusa" (arXiv 2401.10774), section 3.1. Left out: training the
-target along (Medusa-2, which changes it), and typical acceptance, which is lossy.
+Paper: Cai et al. 2024, "Medusa" (arXiv 2401.10774), section 2.1.1. Left out: training
+the target along (Medusa-2, which changes it), and typical acceptance, which is lossy.
 """
 
 from __future__ import annotations

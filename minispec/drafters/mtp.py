@@ -4,7 +4,7 @@
     h^k_i = Block_k(M_k [norm(h^(k-1)_i); norm(embedding of t_i+k)])  -> head -> t_i+k+1
 
 Module k sees every token before the one that it guesses, also those that were drafted:
-the chain of causes is whole, so acceptance does not fall with the position as it does
+the causal chain is complete, so acceptance does not fall with the position as it does
 for `medusa`. `IndependentHeads` is the contrast: block k reads f alone, so its row is a
 distribution over all the tokens that might stand in between.
 

@@ -8,7 +8,7 @@ index is a trie of all that was said, `longest` tokens deep: a node is a sequenc
 tokens and the number of its occurrences. The suffixes of the text that occurred before
 are its *contexts*. From a context the most frequent child, again and again, makes a
 draft. The product of the frequencies up to a token estimates its chance; the sum of
-these chances is how many tokens should be accepted, if the text goes on as it used to.
+these chances is the expected number of accepted tokens, if the text goes on as before.
 Of all contexts' drafts the one of the highest sum is proposed. The longer its match,
 the more it may draft: `factor` tokens for each that matches, none of a chance below
 `least`.

@@ -4,7 +4,7 @@
     speed = E[tokens of a text] / E[rounds of a text]
 
 Both by enumeration of the real decoder. The total variation is the largest error in
-the probability of anything one may ask of a text, and grows with the text's length.
+the probability of anything one may ask of a text. Longer texts never make it smaller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Judges: which drafts stay, and what follows them. Each has the shape of `reject`.
 
 `block` is exact and accepts more; `lossy` holds three that trade the target's
-distribution for speed, which `exactness/price` measures. Read them in this order.
+distribution for speed, which `exactness/price` measures. Read them in this order. By
+name on the command line, `lenient` takes a lenience of 0.5 and `top-k` a k of 2.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ draft i, after the drafts before it, and x_i the draft:
 Keep tau drafts and draw from norm(max(0, kept_tau t - d)), or from the bonus row if
 tau = K. A failed trial rejects nothing: a later one may pass, and keep all before it.
 
-Why the output distribution does not change. Claim: given the first i drafts, they are
-kept (tau >= i) with chance kept_i. It holds at i = K. If it holds at i + 1, then drafts
-beyond i are kept with this chance, where t and d stand for t_{i+1} and d_{i+1}:
+Why the output distribution does not change. Claim: given the first i drafts alone, they
+are kept (tau >= i) with chance kept_i. It holds at i = K. If it holds at i + 1, then
+drafts beyond i are kept with this chance, where t and d stand for t_{i+1} and d_{i+1}:
 
     sum_x d(x) min(1, kept_i t(x) / d(x)) = sum_x min(d(x), kept_i t(x)) = kept_i - S_i
 
@@ -29,8 +29,9 @@ which is the target's share of what is kept. K may depend on the drafts, as it d
 where a drafter stops when unsure, and drafts after an EOS take part in the trials: the
 claim speaks of each row of drafts alone, and a cut at the EOS comes after.
 
-Never fewer are accepted than by `reject`, which keeps i drafts with the product of
-min(1, ratio): kept_i is at least that, draft by draft. For K = 1 they are the same.
+On average no fewer are accepted than by `reject`, which keeps i drafts with the product
+of min(1, ratio): given the first i drafts, kept_i is at least that. (Given all K, it
+may keep fewer.) For K = 1 they are the same.
 
 Paper: Sun et al. 2024 (arXiv 2403.10444), algorithm 2. Left out: its greedy variant,
 which changes the target's rows of the next round.
@@ -61,7 +62,7 @@ def reject_block(
 
 
 def chances_kept(ratios: Tensor) -> Tensor:  # [K] -> [K + 1]
-    """kept_i, the chance that the first i drafts are kept, cut at 1 after each."""
+    """kept_i: given x_1..x_i, the chance that i drafts or more are kept."""
     kept = [1.0]
     for ratio in ratios.tolist():
         kept.append(min(kept[-1] * ratio, 1.0))

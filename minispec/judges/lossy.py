@@ -33,7 +33,7 @@ from minispec.core.sampling import keep_top_k
 
 
 def typical(epsilon: float = 0.09, delta: float = 0.3) -> Judge:
-    """Accept what the target finds probable, the less so the less sure it is.
+    """Accept what the target finds probable; the less sure it is, the less suffices.
 
     H is the row's entropy in nats. The defaults are Medusa's. Raises ValueError for
     numbers that are not positive and finite.

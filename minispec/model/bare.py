@@ -1,7 +1,7 @@
 """The same block on bare tensors: what it costs to ask for small products.
 
 Python takes some microseconds to call a module, however little that computes, and a
-block calls seven. In a large model nobody notices. In a small one, and in every draft,
+block calls eight. In a large model nobody notices. In a small one, and in every draft,
 a product takes no longer than it takes to ask for it. So `lay_bare` takes the tensors
 out of their modules, and a block becomes one function. Microseconds of a pass with
 a cache of 120 tokens, on one thread of a Xeon:

@@ -3,7 +3,7 @@
 A causal transformer's keys and values at position i depend on tokens 0..i only. Once
 computed they never change, so a decoder keeps them and feeds the model new tokens
 alone. One `KVCache` belongs to one model and one sequence (or one batch of equally
-long ones) and is allocated once, a tensor for each layer:
+long ones) and is allocated once, two tensors for each layer:
 
     slot      0   1   2   3   4   5   6   7          capacity = 8
     holds     k0  k1  k2  k3  ..  ..  ..  ..         length   = 4

@@ -1,7 +1,7 @@
 """The same products from weights in another order: a few rows cost what one costs.
 
 A matrix product of few rows should take as long as reading the weights does, whether it
-has one row or nine, and on that verification's price rests (`core/verify.py`). The
+has one row or nine; the price of verification depends on it (`core/verify.py`). The
 libraries that torch calls on a CPU do not keep to it. They first copy the weights, part
 by part, into the order that their inner loop wants: with hundreds of rows that costs
 nothing, with five it doubles the time. So `pack` puts them into such an order once:

@@ -8,9 +8,9 @@
     head     by rows of the vocabulary: one all-gather for each pass
 
 So a step reads 1 / W of the weights on each of W ranks, at once, and waits for 2 L + 1
-exchanges. Each costs the same however few numbers it moves. A verification of K + 1
-tokens exchanges as often as a step of one token: with speculation fewer passes also
-mean fewer exchanges, which is the second reason why production does both.
+exchanges. Each costs a fixed latency, however few numbers it moves. A verification of
+K + 1 tokens exchanges as often as a step of one token: with speculation fewer passes
+also mean fewer exchanges, which is the second reason why production does both.
 
 Every rank runs the same decoding loop with the same seed. The sums that come back are
 the same on every rank, bit for bit, so all take the same decisions, and no verdict is

@@ -7,9 +7,9 @@ By cumulative probability: of all possible nodes the N with the highest product 
 probabilities along their path, so that a confident draft makes a chain and an unsure
 one a bush. The tree follows from the prefix alone: its nodes are chosen, not drawn. A
 node is never more probable than its parent. So the N best of all are a tree, and in
-each level only those need be expanded that are among the N best so far. For greedy and
-coupled targets: where the target draws, chosen nodes are accepted far less often than
-drawn ones.
+each level only those need be expanded that are among the N best so far. Use it for
+greedy and coupled targets. Where the target draws, chosen nodes are accepted far less
+often than drawn ones.
 
 Left out: keeping the draft's own rows of the accepted path. They are fed again with the
 first pass of the next round, which costs rows and no pass.

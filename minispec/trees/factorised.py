@@ -6,8 +6,8 @@ a tree costs no more than a chain. The shape alone decides how many; a row with 
 possible tokens offers fewer. The children are chosen, not drawn, and `reject_tree`
 keeps them exact.
 
-Paper: Cai et al. 2024, "Medusa" (arXiv 2401.10774), section 2.2, whose trees are judged
-by typical acceptance, which is not exact.
+Paper: Cai et al. 2024, "Medusa" (arXiv 2401.10774), section 2.1.2, whose trees are
+judged by typical acceptance, which is not exact.
 """
 
 from __future__ import annotations

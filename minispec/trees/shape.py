@@ -19,8 +19,8 @@ with c one pass of the draft and v(N) one pass over N + 1 tokens, both over one 
 the target, as in core/analysis.py. For given N and depth, the best shape is found by
 dynamic programming: split the nodes between the first child's part and the rest.
 
-Paper: Sequoia, Chen et al. 2024 (arXiv 2402.12374), section 3.1. Left out: chances that
-depend on the text; what a tree gains where its draft is unsure, see `BestTrees`.
+Paper: Sequoia, Chen et al. 2024 (arXiv 2402.12374), section 3.1. Left out: shapes
+that follow the draft's confidence in this text (see `BestTrees`).
 """
 
 from __future__ import annotations
