@@ -347,7 +347,7 @@ for model, own in ((DRAFT, TOKENIZER), (BYTES, OWN)):
 # %% [markdown]
 # ## Intersection: say only what both have, and divide
 #
-# The first way, TLI in the paper and in engines ("token-level intersection"): the draft
+# The first way, which the paper calls TLI ("token-level intersection"): the draft
 # draws only from tokens that both vocabularies have. Its row $q'$ is then its own
 # probabilities $q$ of these tokens, *divided by their sum*:
 #
