@@ -84,6 +84,7 @@ def test_the_saved_files_have_the_form_of_transformers(tmp_path, model):
     }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own
 def test_a_compiled_model_is_saved_under_plain_names(tmp_path):
     """With `_orig_mod.` before them, transformers loads other weights in silence."""
     part = tiny_gpt(CONFIG, seed=1, dtype=torch.float32)
