@@ -4,7 +4,7 @@
 # The mathematics of speculative decoding is exact. Computers round. At the end of this
 # notebook you will be able to explain
 #
-# - why greedy texts with and without a draft can part although nothing is wrong,
+# - why greedy texts with and without a draft can diverge although nothing is wrong,
 # - how often that happens with the shipped pair, in float32 and in bfloat16, and how
 #   close the two tokens were,
 # - what a seed promises, and what it does not,
@@ -91,8 +91,8 @@ for name, model in targets.items():
 # the way of computing decides, and from then on the texts are two texts. Count it: 24
 # passages, 48 greedy tokens each, the target alone against rounds with gamma 4.
 #
-# **Predict, then run:** how many of the 24 texts part in float64, in float32, and in
-# bfloat16?
+# **Predict, then run:** how many of the 24 texts diverge in float64, in float32, and
+# in bfloat16?
 
 # %%
 prompts = [encode(text) for text in passages()[-24:]]
@@ -337,9 +337,9 @@ for ratio in (0.0, 0.0005, 0.001, 0.01):
 #
 # ## Questions
 #
-# 1. With bfloat16 weights, greedy texts with and without a draft part in one case in
-#    ten. How do you find out whether that is rounding or a mistake?
-# 2. Why would the texts not part in float64, although float64 rounds as well?
+# 1. With bfloat16 weights, greedy texts with and without a draft diverge in one case
+#    in ten. How do you find out whether that is rounding or a mistake?
+# 2. Why would the texts not diverge in float64, although float64 rounds as well?
 # 3. A sampler passes the G test with 600 draws, p = 0.6. A colleague's sampler gets p =
 #    0.03. What do you conclude about each?
 #

@@ -303,7 +303,8 @@ for k in range(1, 5):
 # product of these along its path, and the accepted drafts of a round are the sum over
 # all nodes. First the ranks, on six texts. The tree for this is a fishbone: a chain of
 # four, with five more children at each of its nodes. So every node that is judged has
-# all six, and their shares may be compared:
+# all six, and their shares may be compared. (With a tree, a request's `gamma` and
+# `judge` are ignored: the drafter decides the depth, and `reject_tree` judges.)
 
 
 # %%
@@ -465,7 +466,7 @@ for ax, part, what in (left, 0, "tokens per pass"), (right, 1, "speed-up"):
 # %% [markdown]
 # **Figure 8.6.** Left: tokens per pass of the target. Right: speed-up over the target
 # alone, on this machine. The ranking on the left does not decide the one on the right:
-# at temperature 1 the fixed tree makes a little fewer tokens per pass than the chain of
+# at temperature 1 the fixed tree makes somewhat fewer tokens per pass than the chain of
 # 8, and pays for twice the rows. At temperature 0 the draft's first choice fails more
 # often, and the tree makes the most by far. Whether that pays for its rows depends on
 # the hour, on this very machine: when 17 rows cost 1.58 steps and a draft step 0.04, it

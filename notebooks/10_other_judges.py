@@ -253,8 +253,8 @@ assert len(set(coupled.values())) == 1
 # With ordinary draws the *distribution* is the same and the text is not, since a draft
 # uses up other random numbers. With coupled draws it is the same text, to the last
 # token. That makes speculation testable with one comparison, and a user's seed keeps
-# its meaning. (In float32 a tie in the last digit can still part two texts; notebook 7.
-# So this is computed in float64.)
+# its meaning. (In float32 a tie in the last digit can still make two texts diverge;
+# notebook 7. So this is computed in float64.)
 #
 # ## The price of coupling
 #
@@ -432,7 +432,7 @@ print(f"{len(judges) + 1} judges at temperature 0: {len(texts)} text")
 #    three, and with which does block verification?
 # 2. Why is a trial that fails in block verification no rejection?
 # 3. Two servers, one with speculation and one without, use coupled noise and the same
-#    seed. Their texts part after 300 tokens. What do you suspect first?
+#    seed. Their texts diverge after 300 tokens. What do you suspect first?
 # 4. `lenient(0.5)` with a draft that is the target itself: what is accepted, and what
 #    is the total variation?
 #
@@ -442,7 +442,7 @@ print(f"{len(judges) + 1} judges at temperature 0: {len(texts)} text")
 # 2. The trials are asked from the longest run of drafts to the shortest, and the first
 #    that passes decides. All drafts before it stay, whatever longer runs failed.
 # 3. Two tokens that all but tie, and logits that differ in the last digits: look at the
-#    scores where they part. Next, that the noise is not the same: another position
+#    scores where they diverge. Next, that the noise is not the same: another position
 #    (the prompt counts), another temperature.
 # 4. Everything is accepted (the ratio is 2), and each token was drawn from the target's
 #    row: the total variation is 0. What lenience costs depends on the draft.

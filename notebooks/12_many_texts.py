@@ -279,12 +279,13 @@ for ax in (left, right):
 # The gain shrinks as the batch grows: a pass is ever less idle. The prediction knows
 # passes only. What is done text by text (draw, judge, commit, roll back) is in the
 # measured times as well, and a round does most of it once for several tokens. So a
-# large batch gains more than predicted, at 16 and 32 texts clearly so. (One token can
-# cost more than two: the library multiplies a single row by another kernel.)
+# large batch gains more than predicted, at 16 and 32 texts clearly so. Up to 8 texts
+# most gains are smaller than predicted. (One token can cost more than two: the library
+# multiplies a single row by another kernel.)
 #
 # Where does it stop paying? Lay a straight line through the costs, a fixed part and one
 # for each token, and go on with the batch until the prediction falls below 1. As it was
-# too low above, the real end comes later:
+# too low for 16 and 32 texts, the real end probably comes later:
 
 
 # %%

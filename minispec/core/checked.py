@@ -91,8 +91,8 @@ class Checked(OneText, Drafter):
         for a drafter that another decode has begun to use.
         """
         self.turn.check()
-        # A copy: one that writes into its prefix cannot change the text. (To notice it
-        # would need the copy too, and a synchronisation.)
+        # A copy: one that writes into its prefix cannot change the text. (Detecting
+        # the write would need the copy as well, and a synchronisation.)
         proposal = self.drafter.propose(prefix.clone(), gamma, randomness)
         check_proposal(proposal, gamma, self.vocab_size)
         return proposal

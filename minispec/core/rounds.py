@@ -42,8 +42,10 @@ class Round:
     def judged(self) -> int:
         """Drafts that were accepted or rejected.
 
-        Not those after the first rejection, and not those after an EOS. Judges other
-        than `reject` see more, so this count, and the alpha from it, is for `reject`.
+        Not those after the first rejection, and not those after an EOS. Block
+        verification has no first rejection, so accepted / judged is not the alpha of
+        notebook 5 there, and not for `plan`. Lossy judges and coupled draws have one,
+        but accept by other rules: their alpha is not the `overlap` of the rows.
         """
         return min(len(self.tokens), len(self.committed))
 

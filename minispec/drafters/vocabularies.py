@@ -18,9 +18,9 @@ given the text the proposal is certain, so the output distribution is the target
 
 Intersection keeps the draft's probabilities, and so accepts sum(min(target, q')) where
 string match accepts the target's probability of one token. It is the better where much
-of what is said is shared. A draft of bytes shares a third of what the shipped target
-says: there intersection is the better at temperature 1 and string match at 0 (notebook
-11). `drafter_for` looks at the vocabularies, not at the temperature.
+of what is said is shared. A draft of bytes shares 37 % of the shipped target's tokens
+in real text: there intersection is the better at temperature 1 and string match at 0
+(notebook 11). `drafter_for` looks at the vocabularies, not at the temperature.
 
 Papers: Timor et al. 2025 (arXiv 2502.05202), sections 3 (string match, SLEM) and 4
 (intersection, TLI). Left out: rejection on the probability of whole strings (section

@@ -1,4 +1,4 @@
-"""Whether two distributions are the same, and where they part if not."""
+"""Whether two distributions are the same, and where they differ if not."""
 
 from __future__ import annotations
 

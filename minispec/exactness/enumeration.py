@@ -6,7 +6,7 @@ down how many options each decision had. Then the code is run again with the las
 decision changed, until none is left. The options' probabilities are multiplied along a
 branch and added up over the branches that lead to the same output.
 
-Chance from any other source than the `Randomness` raises NotEnumerable (`foreign`).
+Randomness from any other source raises NotEnumerable (`foreign`).
 Continuous chance is left to `open_uniforms`.
 """
 

@@ -62,7 +62,10 @@ def reject_block(
 
 
 def chances_kept(ratios: Tensor) -> Tensor:  # [K] -> [K + 1]
-    """kept_i: given x_1..x_i, the chance that i drafts or more are kept."""
+    """kept_i: the chance that at least i drafts are kept, given x_1..x_i.
+
+    It is averaged over the drafts after them.
+    """
     kept = [1.0]
     for ratio in ratios.tolist():
         kept.append(min(kept[-1] * ratio, 1.0))

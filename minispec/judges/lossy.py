@@ -33,7 +33,7 @@ from minispec.core.sampling import keep_top_k
 
 
 def typical(epsilon: float = 0.09, delta: float = 0.3) -> Judge:
-    """Accept what the target finds probable; the less sure it is, the less suffices.
+    """Accept what the target finds probable. The less sure, the lower the threshold.
 
     H is the row's entropy in nats. The defaults are Medusa's. Raises ValueError for
     numbers that are not positive and finite.

@@ -1,6 +1,6 @@
 """What was tried at each draft, and the two rows that the odds came from.
 
-Judges draw numbers, and each gives them its own meaning. Four ways:
+Judges draw numbers; each gives them its own meaning. Four ways:
 
     one by one    a trial for each draft from the left, up to the first that fails
     together      block verification: a trial for all, then for all but the last, ...

@@ -8,8 +8,8 @@ where mistakes are made: it is the distribution of the second child *given the f
     most_probable         one-hot: chosen, not drawn
 
 If the deleted row is not normalised, ratios are too large and residuals keep too much.
-With the target's row 2/3, 1/3, 0 and the draft's 1/2, 0, 1/2, two children then make
-token 1 come out with probability 1/6, where 1/3 is due
+Say the target gives the tokens A, B, C 2/3, 1/3, 0 and the draft 1/2, 0, 1/2. With two
+children, token B then comes out with probability 1/6, where 1/3 is due
 (tests/trees/test_tree_choices.py).
 
 Where the target's rows are one-hot (greedy and coupled decoding), one token is right
@@ -19,7 +19,7 @@ processed row holds the first of them only; `child_rows` ranks the others too.
 Papers: with replacement, SpecInfer, Miao et al. 2023 (arXiv 2305.09781), section 4.3;
 without, Jeon et al. 2024 (arXiv 2402.14160), and Sequoia, Chen et al. 2024 (arXiv
 2402.12374), section 3.2. Left out: Sequoia's last resort, a uniform row over the tokens
-not yet tried, once the draft has no more of its own.
+not yet tried, once the draft has no more of its own (algorithm 2).
 """
 
 from __future__ import annotations

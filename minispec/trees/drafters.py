@@ -8,7 +8,7 @@ probabilities along their path, so that a confident draft makes a chain and an u
 one a bush. The tree follows from the prefix alone: its nodes are chosen, not drawn. A
 node is never more probable than its parent. So the N best of all are a tree, and in
 each level only those need be expanded that are among the N best so far. Use it for
-greedy and coupled targets. Where the target draws, chosen nodes are accepted far less
+greedy and coupled targets. Where the target samples, chosen nodes are accepted far less
 often than drawn ones.
 
 Left out: keeping the draft's own rows of the accepted path. They are fed again with the

@@ -20,7 +20,7 @@ the target, as in core/analysis.py. For given N and depth, the best shape is fou
 dynamic programming: split the nodes between the first child's part and the rest.
 
 Paper: Sequoia, Chen et al. 2024 (arXiv 2402.12374), section 3.1. Left out: shapes
-that follow the draft's confidence in this text (see `BestTrees`).
+that adapt to the draft's confidence (see `BestTrees`).
 """
 
 from __future__ import annotations

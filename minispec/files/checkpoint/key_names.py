@@ -88,7 +88,7 @@ def conv1d_layout(tensors: dict[str, Tensor], width: int) -> dict[str, Tensor]:
 def check_layers(tensors: Mapping[str, Tensor], n_layer: int) -> None:
     """Before a model is built: a wrong n_layer may be a billion.
 
-    Layers are counted; the numbers in their names are not trusted (one may be a
+    The layers are counted; the numbers in their names are not trusted (one may be a
     billion).
     """
     layers = len({match[1] for match in map(LAYER.match, tensors) if match})
