@@ -59,8 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has read enough
         return 0
     except (ValueError, OSError) as error:
-        file = getattr(error, "filename", None)
-        why = f"cannot use {file}: {error.strerror}" if file else error  # type: ignore
+        why = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            why = f"cannot use {error.filename}: {error.strerror}"
         print(f"exercises.py: {why}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -120,7 +121,7 @@ def folder_of(args: argparse.Namespace) -> Path:
 
 
 def plain(folder: Path) -> Path:
-    """The whole path, of a folder that is the learner's own."""
+    """The whole path of a folder of the learner's own, which is safe to print."""
     if not str(folder.resolve()).isprintable():
         raise ValueError(f"{str(folder)!r} has control characters: choose another name")
     if folder.resolve() == PACKAGE and not PACKED.exists():
@@ -206,7 +207,7 @@ def reset(args: argparse.Namespace) -> None:
             text, how = parsed(path)[0], "reset"
             for name in one.names_in(file):
                 text = emptied(text, file, name)
-        except ValueError as error:
+        except (ValueError, SyntaxError) as error:
             text, how = stub(file), f"could not be read ({error}) and is all stubs now"
         write(path, text)
         print(f"{path}: {how}; what you had is in {kept.name}")

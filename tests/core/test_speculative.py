@@ -55,17 +55,17 @@ def rows_after(model: Any, sampling: Sampling, text: list[int], n: int) -> Tenso
 @pytest.mark.parametrize("seen", [0, 2])
 @pytest.mark.parametrize("gamma, n", [(g, n) for g in (1, 3) for n in range(g + 1)])
 def test_a_round_for_every_count_of_accepted_drafts(
-    gamma: int, n: int, seen: int
+    monkeypatch: pytest.MonkeyPatch, gamma: int, n: int, seen: int
 ) -> None:
     """Committed, drawn from the right row, reported, and both caches in order."""
     drafter = make_drafter("model")
     target, text = begun(Request(PROMPT, 20, WARM), drafter, seen)
-    chance, passes = Scripted(accepts=[*[True] * n, False], seed=n), [0]
-    target.register_forward_hook(lambda *_: passes.append(passes.pop() + 1))
+    chance = Scripted(accepts=[*[True] * n, False], seed=n)
+    fed = spy_on_feeding(monkeypatch, target)
     done = speculative_round(target, drafter, text, gamma, chance)
 
     what: Any = {"gamma": gamma, "accepted": n, "drafted": done.tokens}
-    agree(passes, [1], "A round is one pass of the target.", **what)
+    agree(len(fed), 1, "A round is one pass of the target.", **what)
     agree(len(done.tokens), gamma, "The round reports the tokens drafted.", **what)
     agree(done.rows is None, False, "The round reports both rows.", **what)
     d, t = done.rows or ((), ())
